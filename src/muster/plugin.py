@@ -2,7 +2,7 @@
 
     from muster.plugin import NodeScorer, Plugin
 
-A plugin is a class whose bases say what it does: `class Quiet(Plugin, NodeScorer)`. It is registered under the
+A plugin is a class whose bases declare what it does: `class Quiet(Plugin, NodeScorer)`. It is registered under the
 entry-point group `muster.plugins` and named in the scheduler's configuration. docs/write-a-plugin.md has a complete
 package; `muster.testing.check_plugin` tests it.
 
@@ -14,7 +14,7 @@ may change without notice: a plugin that imports another module of it does so at
 
 The names come in two parts. `FIRST` is what a first plugin needs. `SPEED` exists only so that the scheduler can cache
 and batch answers. A first plugin whose answers depend on the pod's spec and on one node needs none of it, nor the
-methods `signature`, `batch`, `flat` and `span`. A plugin that reads more has to declare it, and `check_plugin` says so.
+methods `signature`, `batch`, `flat` and `span`. A plugin that reads more must declare it; `check_plugin` checks that.
 """
 
 from __future__ import annotations

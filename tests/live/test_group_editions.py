@@ -101,7 +101,7 @@ class TestGroupEditions(Sited):
         until("it to be seen", lambda: any(e["msg"] == "a webhook is alive" for e in controllers.log()), 30)
         seen = len(controllers.log())
         webhook.stop()
-        ended = "no webhook is alive: editions are not made anew"
+        ended = "no webhook is alive: pods keep their edition"
         until("its end to be seen", lambda: any(e["msg"] == ended for e in controllers.log()[seen:]), 30)
         api.create(weights(namespace, Beijing=2, Hangzhou=3))
         api.create(flags(namespace, "city"))

@@ -151,7 +151,7 @@ def test_one_refused_eviction_drops_the_whole_plan_with_its_reason(
             until("the policy to be kept", lambda: refused(api, namespace))
             api.create(muster_pod(namespace, "high", cpu="8", priorityClassName=high))
             until("the reason", lambda: "low-1 stays" in condition(api, namespace, "high").get("message", ""))
-            assert "No room was made: an eviction was refused" in condition(api, namespace, "high")["message"]
+            assert "No capacity was freed: an eviction was refused" in condition(api, namespace, "high")["message"]
             until("its event", lambda: events(api, namespace, "high", "EvictionRefused"))
             assert muster.metric("muster_evictions_refused_total") > 0
             stays_unplaced(api, namespace, ["high"], 3)

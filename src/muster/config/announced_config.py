@@ -53,7 +53,7 @@ class AnnouncedConfig:
         return cls(lease, running, notes[SOURCE], notes.get(HASH, ""), names)
 
     def config_map(self) -> ConfigMap:
-        """Returns the ConfigMap that stands for it in a snapshot."""
+        """Returns the ConfigMap that represents it in a snapshot."""
         namespace, _, name = (self.lease or _NO_LEASE).partition("/")
         notes = lease_annotations(self.source, self.hash, self.names) if self.lease else {}
         notes = {**notes, LEASE: self.lease, RUNNING: "true" if self.running else "false"}

@@ -23,7 +23,7 @@ _FALSE = {"0", "f", "false", "n", "no", "off"}
 
 
 def as_bool(value: object) -> bool | None:
-    """Returns the boolean that a value or a text stands for; None if it is not a boolean."""
+    """Returns the boolean of a value or a text; None if it is not a boolean."""
     if isinstance(value, bool):
         return value
     if isinstance(value, str):

@@ -164,7 +164,7 @@ class _Loading:
         """Reports, as Volcano does, two plugins that would order the queues of one tier by different rules."""
         drf = next((option for option in options if option.name == "drf"), None)
         if drf is not None and drf.enabled("enableHierarchy") and any(o.name == "proportion" for o in options):
-            message = "drf with enableHierarchy cannot stand in the same tier as proportion"
+            message = "drf with enableHierarchy cannot be in the same tier as proportion"
             fix = "move one of them to another tier, or leave proportion out"
             self.findings.append(
                 Finding("error", self.source.name, drf.line, "plugin drf", "drf-hierarchy", message, fix)

@@ -28,7 +28,7 @@ class Source:
 
 
 def find_configuration(text: str, name: str) -> Source:
-    """Returns the configuration in a text; a ``YamlError`` says what the text contains instead."""
+    """Returns the configuration in a text; raises ``YamlError`` with what the text contains instead."""
     documents = load_all(text, name)
     if not documents:
         raise YamlError(name, 1, f"the configuration is empty: it should be {SHAPE}")
@@ -55,7 +55,7 @@ def key_of_configuration(data: Mapping[str, object]) -> str:
 
 
 class NoConfiguration(Exception):
-    """Raised for a ConfigMap without a configuration; the message says why."""
+    """Raised for a ConfigMap without a configuration; the message has the reason."""
 
 
 def content_of(there: ConfigMap, key: str = "") -> bytes:

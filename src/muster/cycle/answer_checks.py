@@ -22,7 +22,7 @@ Check = Callable[..., Any]
 
 
 class Wrong(Exception):
-    """Raised for an invalid answer; it says what the answer is and what it should be."""
+    """Raised for an invalid answer; the message has the answer and what it should be."""
 
     def __init__(self, answer: object, wanted: str) -> None:
         super().__init__(f"{_shown(answer)} instead of {wanted}")

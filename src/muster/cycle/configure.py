@@ -146,7 +146,7 @@ class _Advice:
             message = f"{twice} is listed {actions.count(twice)} times and runs as often in each cycle"
             yield self.finding("warning", None, "action-twice", message, "list it once")
         if "allocate" in actions and "enqueue" not in actions:
-            message = "without enqueue every pod group is admitted at once: no plugin is asked whether there is room"
+            message = "without enqueue every pod group is admitted at once: no plugin checks the capacity"
             yield self.finding("notice", None, "no-enqueue", message, "add enqueue before allocate to hold groups back")
         if "enqueue" in actions and "allocate" in actions and actions.index("enqueue") > actions.index("allocate"):
             message = "enqueue comes after allocate: a new pod group is placed one cycle late"
@@ -161,7 +161,7 @@ class _Advice:
     def missing_plugins(self) -> Iterator[Finding]:
         there = {option.name: option for option in self.config.plugins()}
         if "predicates" not in there:
-            message = "without predicates nobody looks at taints, selectors, affinity, ports or volumes"
+            message = "without predicates nothing checks taints, selectors, affinity, ports or volumes"
             yield self.finding("warning", None, "no-predicates", message, "add predicates to a tier")
         if "gang" not in there:
             message = "without gang minMember is not held: groups start with whatever pods fit"
@@ -173,7 +173,7 @@ class _Advice:
             for tier in self.tiers:
                 for plugin, option in tier:
                     if isinstance(plugin, JobEnqueue) and option.name in ("overcommit", "sla"):
-                        message = "has nothing to do: it only speaks in enqueue, which is not among the actions"
+                        message = "has no effect: it is only called in enqueue, which is not among the actions"
                         yield self.finding("warning", option, "never-asked", message, "add enqueue, or take it out")
 
     def compatibility(self) -> Iterator[Finding]:

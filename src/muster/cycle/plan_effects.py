@@ -70,7 +70,7 @@ def same_namespace(eviction: Eviction) -> bool:
 def claimer_shown(eviction: Eviction) -> str:
     """Returns the claimer as it is named on the victim."""
     if not eviction.by:
-        return "nobody: its gang could not be completed"
+        return "no pod: its gang could not be completed"
     return eviction.by if same_namespace(eviction) else "a pod of another namespace"
 
 
@@ -138,7 +138,7 @@ def nomination(plan: Plan, pod: str) -> str:
 
 
 def unschedulable(pod: Pod, message: str, nominated: str, now: float) -> Pod:
-    """Returns the pod with the condition that says why it has no node; the same object if it has it already."""
+    """Returns the pod with the condition why it has no node; the same object if it has it already."""
     status = pod.status
     old = next((c for c in status.conditions if c.type == "PodScheduled"), None)
     same = old is not None and (old.status, old.reason, old.message) == ("False", UNSCHEDULABLE, message)

@@ -121,7 +121,7 @@ def _registered() -> tuple[dict[str, type[Plugin]], dict[str, str]]:
 
 
 class _Unusable(Exception):
-    """Raised if an entry point does not name a usable plugin; the message says why."""
+    """Raised if an entry point does not name a usable plugin; the message has the reason."""
 
 
 def _usable(point: EntryPoint) -> type[Plugin]:
@@ -151,7 +151,7 @@ def _unreadable(kind: object) -> str:
     if not isinstance(kind, type) or not issubclass(kind, Object):
         return "is not a Kubernetes kind: derive it from muster.plugin.CustomResource"
     if issubclass(kind, CustomResource) and kind is not CustomApplication and not (kind.version and kind.plural):
-        return "does not say where it is served: give it group, version and plural"
+        return "does not declare where it is served: give it group, version and plural"
     if not issubclass(kind, CustomResource) and kind not in KINDS.values():
         return "muster cannot watch: derive it from muster.plugin.CustomResource"
     return ""

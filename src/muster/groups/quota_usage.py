@@ -1,8 +1,8 @@
 """Compares the pods of a unit with its quotas: which groups accept one more, how many each misses or has too many.
 
 The extender, the webhook, the plugin and the controllers all use these rules. The counts are the pods that are certain
-to be in a group. Pods that are on their way to one of several groups are undecided; where the answer depends on them,
-it is UNDECIDED.
+to be in a group. Pods that may still be placed in one of several groups are undecided; where the answer depends on
+them, it is UNDECIDED.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Acceptance(Enum):
 
 @dataclass(slots=True)
 class UndecidedPods:
-    """Pods on their way to one of several groups: how many could come to each group, and their number."""
+    """Pods that may be placed in one of several groups: their number, and how many could be placed in each group."""
 
     counts: dict[str, int] = field(default_factory=dict)
     pods: int = 0

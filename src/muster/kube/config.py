@@ -33,7 +33,7 @@ _PROXY_SCHEMES = ("http", "https")
 
 
 class NoAccess(Exception):
-    """No cluster can be reached; the message says what to do."""
+    """Raised if no cluster can be reached; the message has the fix."""
 
 
 class Access:
@@ -175,7 +175,7 @@ def _tls(configuration: Configuration, *, with_certificate: bool = True) -> ssl.
 
 
 def _no_password() -> str:
-    """Refuses to ask for a password, because nobody could enter one."""
+    """Refuses to prompt for a password: there is no terminal."""
     raise ValueError("the client key is encrypted (give one without a password)")
 
 
@@ -210,7 +210,7 @@ class Kubeconfigs:
         user = self._named("users", who).get("user") or {}
         cluster = self._named("clusters", where).get("cluster") or {}
         found = [
-            f"user {who!r}: {key}: impersonation is not supported (use an account of its own)"
+            f"user {who!r}: {key}: impersonation is not supported (use a separate account)"
             for key in _IMPERSONATION_FIELDS
             if user.get(key)
         ]

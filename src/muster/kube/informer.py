@@ -229,7 +229,7 @@ class Informer:
         old = self.table.get(key)
         if old is not None and key not in self._mine:
             ours, theirs = old.api_version, obj.api_version
-            self._once(f"{self.kind.__name__} {key} is there as {ours} too; the one of {theirs} is passed over")
+            self._once(f"{self.kind.__name__} {key} exists as {ours}, too; that of {theirs} is ignored")
             return
         kind = self.kind.__name__
         if old is not None and old.metadata.uid != obj.metadata.uid:

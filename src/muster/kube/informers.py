@@ -79,7 +79,7 @@ class Informers:
         pace: Pace | None = None,
     ) -> None:
         self.objects: dict[str, dict[str, Object]] = {}
-        """Kind → key → object: the cluster as it was last heard of. Read only, on the event loop's thread."""
+        """Kind → key → object: the last known state of the cluster. Read only, on the event loop's thread."""
         self.informers: list[Informer] = []
         self._client = client
         self._report = report
@@ -177,7 +177,8 @@ class Informers:
         return kind.__name__ in self.objects
 
     def stream(self, kinds: Iterable[type[Object]] = (), *, replay: bool = True) -> Stream:
-        """Returns a new stream of these kinds or of all. With `replay` it begins with what is there, as ADDED."""
+        """Returns a new stream of these kinds or of all. With `replay` it begins with the existing objects, as ADDED.
+        """
         made = Stream(self, frozenset(kind.__name__ for kind in kinds))
         self.subscribe(made.push, replay=replay)
         return made

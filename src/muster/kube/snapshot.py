@@ -2,7 +2,7 @@
 
 Secrets are not asked for, and of ConfigMaps only those that schedulers name as their configuration. What the containers
 run (command, arguments, environment) is left out, and so is the copy of it that kubectl keeps in an
-annotation: no decision depends on it, and passwords stand there.
+annotation: no decision depends on it, and it can contain passwords.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ async def snapshot(
             for obj in await _objects(client, versions, taken, report):
                 key = key_of(obj)
                 if key in seen:
-                    report(f"{kind.__name__} {key} is there twice; the one of {obj.api_version} is passed over")
+                    report(f"{kind.__name__} {key} exists twice; that of {obj.api_version} is ignored")
                     continue
                 seen.add(key)
                 taken.counts[kind.__name__] += 1

@@ -1,6 +1,6 @@
 """The Store that controllers see, on a live cluster: reads from the informers' tables, writes through the API server.
 
-Controllers are plain functions that wait for their writes, so they run in a thread of their own; the calls themselves
+Controllers are plain functions that wait for their writes, so they run in a separate thread; the calls themselves
 are made on the event loop. What a write got back is in the tables at once, so a controller reads what it wrote.
 """
 

@@ -1,4 +1,4 @@
-"""The writes of muster: bindings, evictions, patches of status and annotations, whole objects of its own kinds."""
+"""The writes of muster: bindings, evictions, patches of status and annotations, and whole objects of muster's kinds."""
 
 from __future__ import annotations
 

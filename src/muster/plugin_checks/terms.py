@@ -87,8 +87,8 @@ def check_slices(session: Session, choices: Choices, plugin: str = "") -> None:
         require(
             alone == expected, "slice",
             f"the {name} answers {alone} for pod {task.key} when asked about the nodes {index} alone, but {expected} "
-            "when asked about all nodes. Compute each column from that column of the view (nodes.index says which "
-            "node it is), never from its position or from len(nodes)",
+            "when asked about all nodes. Compute each column from that column of the view (nodes.index has "
+            "its node), never from its position or from len(nodes)",
         )  # fmt: skip
 
 
@@ -196,7 +196,7 @@ def check_signatures(session: Session, choices: Choices, plugin: str = "") -> No
 
 
 def check_skips(session: Session, choices: Choices, plugin: str = "") -> None:
-    """A filter that skips a pod refuses nothing, a score that skips it tells no two nodes apart."""
+    """Checks that a filter that skips a pod refuses no node, and a score that skips it gives all nodes the same."""
     view = _whole(session, choices.one_of(KINDS))
     for task in _pending(session):
         for name, term in terms(session, plugin):

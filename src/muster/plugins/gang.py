@@ -1,4 +1,4 @@
-"""All or nothing: a job starts when its minimum can start, and nobody takes a job below its minimum.
+"""All or nothing: a job starts when its minimum can start, and evictions never take a job below its minimum.
 
 A job's minimum is a number of tasks (minMember), numbers per role (minTaskMember) and numbers of sub-groups.
 """

@@ -27,7 +27,7 @@ def duration(text: str) -> float | None:
 
 class Sla(Plugin, JobOrder, JobEnqueue, JobPipelined, Deadlines):
     name = "sla"
-    arguments = {_WAITING: "how long a group may wait when it does not say so itself, as `1h15m` (no limit)"}
+    arguments = {_WAITING: "how long a group may wait if it has no annotation, as `1h15m` (no limit)"}
 
     def __init__(self, arguments: Arguments, option: PluginOption) -> None:
         super().__init__(arguments, option)

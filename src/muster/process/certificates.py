@@ -52,7 +52,7 @@ def issue(names: Sequence[str], now: Now = utc_now, lifetime: timedelta = LIFETI
     began = now()
     ends = began + lifetime
     root_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-    # A subject of its own: with several authorities in a bundle, those who check choose by it.
+    # A unique subject: with several CAs in a bundle, clients choose by it.
     root_name = _name(f"muster-{began:%Y%m%d%H%M%S}-{x509.random_serial_number() % 10**8:08d}")
     usage = x509.KeyUsage(
         digital_signature=True, key_cert_sign=True, crl_sign=True, content_commitment=False, key_encipherment=False,
@@ -109,7 +109,7 @@ class Files:
 
 
 class ServerTls(ABC):
-    """TLS of a server that speaks HTTP/1.1: `context` serves every new connection with what the files have by then.
+    """TLS of an HTTP/1.1 server: `context` serves every new connection with what the files have by then.
 
     Files that cannot be used, such as a certificate whose key has not come yet, change nothing.
     """

@@ -73,7 +73,7 @@ class LeaderElection:
         if not settings.elect:
             await self._restarted(work)
             return
-        # Lease calls have a client of their own, so that they never wait behind other calls.
+        # Lease calls have a separate client, so that they never wait behind other calls.
         async with Client(client.access) as lease_client:
             election = self._election = Election(
                 lease_client, settings.key, settings.identity, duration=settings.duration,
@@ -112,7 +112,7 @@ class LeaderElection:
             except Exception as fault:
                 self._on_error()
                 trace = "".join(traceback.format_exception(fault))
-                self._log(0, f"unexpected {type(fault).__name__}: {fault}; begins anew", trace=trace)
+                self._log(0, f"unexpected {type(fault).__name__}: {fault}; starts again", trace=trace)
             await asyncio.sleep(backoff.next())
 
 

@@ -1,4 +1,4 @@
-"""Finds and reports missing permissions of a component: in the log, in metrics, and in a condition of its own pod.
+"""Finds and reports missing permissions of a component: in the log, in metrics, and in a condition of its pod.
 
 Every refusal by the API server passes through here (Access.on_refusal), so no missing permission goes unreported. It is
 logged at level 0 at once, and every ten minutes while it is missing.
@@ -74,7 +74,7 @@ class Permissions:
                 others = [one for one in self._missing_since if one not in needed]
                 lacks += [one for one in others if not await allowed(client, one, self._where.get(one, ""))]
             except ApiError as error:
-                self._log(0, "the API server does not say which permissions are missing", why=str(error))
+                self._log(0, "the API server does not list the missing permissions", why=str(error))
             else:
                 self._update(lacks)
             now = sorted(map(str, self._missing_since))

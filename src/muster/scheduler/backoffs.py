@@ -121,7 +121,7 @@ class Backoffs:
             for key in job.tasks if job is not None else ():
                 if key in plan.reasons and key not in self._pods:
                     reason = plan.reasons[key]
-                    plan.reasons[key] = PodReason(reason.code, f"{reason.text} No room was made: {why}.")
+                    plan.reasons[key] = PodReason(reason.code, f"{reason.text} No capacity was freed: {why}.")
 
     def drop_refused_evictions(self, plan: Plan, state: State, now: float) -> None:
         """Removes the evictions of claimers that would exceed a budget from the plan, and backs the claimers off."""
@@ -135,7 +135,7 @@ class Backoffs:
                 plan.nominated.pop(pod, None)
         for by in dict.fromkeys(e.by for e in dropped if e.by in plan.pipelined):
             del plan.pipelined[by]  # its capacity is not released
-            plan.reasons[by] = PodReason("unschedulable", "no node has room for it without evictions.")
+            plan.reasons[by] = PodReason("unschedulable", "no node has enough free capacity without evictions.")
         victims = {e.pod for e in dropped}
         plan.evictions = [e for e in plan.evictions if e.pod not in victims]
 

@@ -189,7 +189,7 @@ def _fence(pod: Pod) -> str:
 
 
 class VolumesNotBound(Exception):
-    """The claims of a pod were not bound; the text says which and why."""
+    """Raised if claims of a pod were not bound; the text names them and the reason."""
 
 
 class VolumePreBinder:
@@ -258,7 +258,7 @@ class VolumePreBinder:
                     del waiting[key]
                 elif key in selected and SELECTED_NODE not in claim.metadata.annotations:
                     # A driver that cannot serve the node removes the annotation.
-                    raise VolumesNotBound(f"claim {key} cannot be served on that node, says its driver")
+                    raise VolumesNotBound(f"claim {key} cannot be served on that node, as its driver reports")
             if not waiting:
                 return
             if self._stopping:

@@ -84,7 +84,7 @@ class BudgetProtection:
                 if task.job is not None:
                     task.job.mark_changed()
         elif self._marked.pop(task.key, None) is not None and marked:
-            state.upsert("Pod", task.key, task.pod)  # read again, with what its annotations say
+            state.upsert("Pod", task.key, task.pod)  # read again, with its annotations
 
     def _is_protected(self, state: State, task: Task) -> bool:
         keys = self._budgets_of.get(task.key, ())

@@ -40,7 +40,7 @@ def withhold_gated(plan: Plan, state: State) -> list[AdmissionPatch]:
 def _withhold(plan: Plan, key: str) -> None:
     plan.binds.pop(key, None)
     plan.effects.pop(key, None)
-    plan.reasons[key] = PodReason("gated", "the queue has room; waits for its gate, or one of its group's, to open.")
+    plan.reasons[key] = PodReason("gated", "admitted by its queue; waits until the gates of its group are removed.")
 
 
 def _is_complete(plan: Plan, job: Job) -> bool:

@@ -1,8 +1,8 @@
 """The running scheduler: access, election, informers, probes, and one term of leading after another.
 
 A process that is elected reads the whole cluster, and only then decides. If the lease ran out under a dead leader, the
-process uses the caches that it kept while standing by, and has the dead leader's bindings refused (takeover.py). When
-it loses the lease everything of its term is dropped; the calls' gate is closed by then.
+process uses the caches of its time as a standby, and has the dead leader's bindings refused (takeover.py). When it
+loses the lease everything of its term is dropped; the calls' gate is closed by then.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class SchedulerService(Component):
 
     @asynccontextmanager
     async def _prepared(self, client: Client) -> AsyncIterator[Ready]:
-        """A scheduler made anew, with the whole cluster in it."""
+        """Returns a new scheduler that has read the whole cluster."""
         settings, metrics = self.settings, self.metrics
         followed = _more_kinds(self._loaded)
         async with self.process.follow((*KINDS, *followed)) as informers:
@@ -187,7 +187,7 @@ class SchedulerService(Component):
                 await loop.run(ready.stream, binder, writer)
             finally:
                 self._loop = self._decider = None
-                metrics.statistics = CycleStatistics()  # whoever leads next has the cluster's
+                metrics.statistics = CycleStatistics()  # the next leader has those of the cluster
                 writer.forget()
                 finished = await binder.finished(min(settings.lease.renew_deadline, LAST_CALLS_TIMEOUT_S))
                 self._election.unfinished = not finished

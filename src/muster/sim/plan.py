@@ -92,6 +92,6 @@ def plan(
 
 
 def _scheduler_names(objects: Mapping[str, Mapping[str, Object]]) -> Iterable[str]:
-    """Returns the names of all schedulers in the cluster: the simulation stands for each of them."""
+    """Returns the names of all schedulers in the cluster: the simulation decides for each of them."""
     named = {pod.spec.scheduler_name for pod in objects.get("Pod", {}).values() if isinstance(pod, Pod)}
     return sorted({"default-scheduler", "muster", "volcano", *named})

@@ -21,7 +21,7 @@ class Result:
 
     cluster: EmbeddedCluster = field(repr=False)
     state: State = field(repr=False)
-    binds: dict[str, str] = field(default_factory=dict)  # placements made by this run that stand at its end
+    binds: dict[str, str] = field(default_factory=dict)  # placements of this run that exist at its end
     pipelined: dict[str, str] = field(default_factory=dict)
     evictions: list[Eviction] = field(default_factory=list)  # all, in order
     pending: dict[str, str] = field(default_factory=dict)  # every pod of ours without a node → why

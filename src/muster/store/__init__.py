@@ -97,7 +97,7 @@ class Store(Protocol):
         ...
 
     def set_images(self, key: str, images: Mapping[str, str], *, uid: str = "") -> Pod:
-        """Gives containers and init containers of a pod, by their names, other images; each of them starts anew."""
+        """Sets other images of containers and init containers of a pod, by their names; each of them is restarted."""
         ...
 
     def evict(self, key: str, *, by: str, rule: str, grace: int | None = None, uid: str = "") -> None:

@@ -55,7 +55,7 @@ class ApiError(Exception):
 
     @property
     def maybe_done(self) -> bool:
-        """Whether the call may have taken effect: no answer came, or the server failed on the way."""
+        """Whether the call may have taken effect: there was no response, or the server failed."""
         return self.code == 0 or self.code >= 500
 
 

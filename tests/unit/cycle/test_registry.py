@@ -97,7 +97,7 @@ def test_one_that_cannot_be_loaded_does_not_take_the_others_along() -> None:
         ("nameless", 'of package acme-plugins 1.0 has no name: write name = "nameless" in the class'),
         ("misnamed", "of package acme-plugins 1.0 is named other but registered as misnamed"),
         ("twice", "several packages register a plugin with this name: acme-plugins 1.0 and zeta 1.0"),
-        ("reading", "reads Unserved.example.com, which does not say where it is served"),
+        ("reading", "reads Unserved.example.com, which does not declare where it is served"),
         ("reader", "reads str, which is not a Kubernetes kind"),
     ],
 )

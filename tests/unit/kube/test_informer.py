@@ -307,7 +307,7 @@ def test_of_two_objects_of_one_name_in_two_groups_one_is_taken_and_it_is_reporte
     assert informers.of(Topology)["t"].api_version == "kueue.x-k8s.io/v1alpha1"
     assert reported == [("ADDED", "t")]
     assert len(api.report) == 1
-    assert "passed over" in api.report[0]
+    assert "is ignored" in api.report[0]
 
 
 def test_a_part_of_a_kind_is_followed_by_the_same_selection_in_list_and_watch() -> None:

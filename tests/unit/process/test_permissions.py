@@ -117,7 +117,7 @@ def test_a_server_that_gives_no_review_is_no_reason_to_end(capsys: pytest.Captur
             asking.cancel()
 
     run(story)
-    assert "does not say which permissions" in reported.entries()[0]["msg"]
+    assert "does not list the missing permissions" in reported.entries()[0]["msg"]
 
 
 def test_refusals_of_every_client_come_by() -> None:

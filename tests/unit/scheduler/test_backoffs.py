@@ -68,7 +68,8 @@ def test_more_evictions_than_a_budget_allows_are_dropped_with_the_reason() -> No
         await leader.settle(4)
         assert evictions(leader) == []
         assert said_to(cluster, "d/high") == (
-            "no node has room for it without evictions. No room was made: budget d/keep-low allows 1 more disruptions."
+            "no node has enough free capacity without evictions. No capacity was freed: "
+            "budget d/keep-low allows 1 more disruptions."
         )
         assert not cluster.store.get(Pod, "d/high").status.nominated_node_name
 

@@ -141,6 +141,6 @@ def test_a_driver_that_rejects_the_node_ends_the_wait() -> None:
         cluster.store.write(replace(claim, metadata=replace(claim.metadata, annotations={})))
         await leader.landed()
         assert bound(cluster) == {} and cluster.store.get(Pod, "d/a").spec.node_name == ""
-        assert any("says its driver" in message for _, _, message in leader.events)
+        assert any("as its driver reports" in message for _, _, message in leader.events)
 
     asyncio.run(run())

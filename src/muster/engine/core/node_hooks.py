@@ -21,7 +21,7 @@ class NodeFilter(Hook):
     term: ClassVar[str] = ""
     scope: ClassVar[Scope] = Scope.NODE
     columns_only: bool = False  # reads only the view's columns: nodes with equal columns get equal answers
-    capacity: ClassVar[bool] = False  # refuses nothing that the test of requests against what is free would let in
+    capacity: ClassVar[bool] = False  # refuses no node that has enough free resources for the requests
 
     def filters(self) -> Sequence[NodeFilter]:
         return (self,)

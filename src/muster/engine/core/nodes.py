@@ -38,7 +38,7 @@ class MoveKind(IntEnum):
 
 
 class NodeView:
-    """Columns of some nodes, or of hypothetical nodes. `index[c]` is the node that column c stands for.
+    """Columns of some nodes, or of hypothetical nodes. `index[c]` is the node of column c.
 
     `kind`: may the task be placed at once (ALLOCATE), or when the terminating pods are gone (PIPELINE)?
     """
@@ -254,7 +254,7 @@ def oversubscribed(node: Node) -> tuple[int, int]:
 class LabelColumns:
     """Node labels as interned columns, so that a selector over all nodes is a table look-up.
 
-    Each label key that is asked for has one int32 column: the code of the node's value; the last code stands for
+    Each label key that is asked for has one int32 column: the code of the node's value; the last code is that of
     "absent". A requirement is evaluated once per distinct value and then taken by code.
     """
 
@@ -271,7 +271,7 @@ class LabelColumns:
         return self._labels[node]
 
     def column(self, key: str) -> tuple[Codes, list[str | None]]:
-        """(code per node, values by code); the last value is None and stands for nodes without the label."""
+        """(code per node, values by code); the last value is None, for nodes without the label."""
         column = self._columns.get(key)
         if column is None:
             found = [labels.get(key) for labels in self._labels]

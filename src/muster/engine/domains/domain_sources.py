@@ -49,7 +49,7 @@ def from_topology(topology: Topology, nodes: Nodes) -> Source:
         if not key:
             faults.append(Fault(about, "topology-level", f"spec.levels[{i}].nodeLabel is empty", "name a node label"))
         elif key in keys:
-            message = f"the level {key} stands twice in spec.levels: the second is ignored"
+            message = f"the level {key} is twice in spec.levels: the second is ignored"
             faults.append(Fault(about, "topology-level-twice", message, "take it out"))
         else:
             keys.append(key)

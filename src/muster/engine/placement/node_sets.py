@@ -44,7 +44,7 @@ def divide_nodes(
                 text = str(fault) if known else f"{type(fault).__name__}: {fault}"
                 session.log(0, f"{name} failed to divide the nodes for {job.shown}: {text}")
                 # A NodeSetError is written for users. The text of any other exception is for the log alone.
-                shown = text if known else "the nodes cannot be divided for the group; the scheduler's log says why"
+                shown = text if known else "the nodes cannot be divided for the group; see the scheduler's log"
                 job.attempt.refusal = Reason(FAILED, f"plugin {name}: {shown}", resolvable=False)
                 return []
             divided = divided or relevant

@@ -1,6 +1,6 @@
 """Why: every filter's verdict and every term's score for one task, from the same functions that decide.
 
-Nothing here is computed on the way to a placement. When a task finds no node its first causes are counted at that
+Nothing here is computed for a placement. When a task finds no node its first causes are counted at that
 moment, in kube-scheduler's format; `explain` returns all of them.
 """
 

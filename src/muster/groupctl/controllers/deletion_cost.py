@@ -4,7 +4,7 @@ Kubernetes' ReplicaSet controller removes the pods with the lowest cost first. T
 that after any scale-down the remaining pods are divided as desired. A cost that somebody else wrote is not changed. A
 changed policy may change every position, so costs are written at a low rate: nothing else waits for them.
 
-The replica order says which node group has the n-th replica of an application. The division is monotone, so replicas
+The replica order defines which node group has the n-th replica of an application. The division is monotone, so replicas
 can be numbered: a scale-down that removes the last positions leaves exactly the division of the remaining replicas.
 """
 

@@ -95,7 +95,9 @@ class EvictionQueue:
         return self._leaving.get(ref, frozenset())
 
     def announce(self, ref: Ref, uids: frozenset[str]) -> None:
-        """Announces that these pods of the application are about to be evicted: nobody else needs to change them."""
+        """Announces that these pods of the application are about to be evicted, so that other controllers do not change
+        them.
+        """
         if uids:
             self._leaving[ref] = uids
         else:

@@ -162,7 +162,7 @@ class WebhookLiveness:
                 self._report(f"whether a webhook is alive cannot be seen: {fault}")
         if alive != self.alive:
             self.alive = alive
-            self._report("a webhook is alive" if alive else "no webhook is alive: editions are not made anew")
+            self._report("a webhook is alive" if alive else "no webhook is alive: pods keep their edition")
             self._changed()
 
     async def _is_registered(self) -> bool:

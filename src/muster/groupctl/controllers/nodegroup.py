@@ -1,8 +1,8 @@
 """NodeGroupController: writes the nodes of each NodeGroup, and their readiness, into its status.
 
-With `exclusive` a node is in one group only, the oldest; an annotation of the groups tells the other components. With
-`labels` nodes have a label for each of their groups, which the affinity of pods can require; a finalizer on the group
-removes its label from the nodes before the group is deleted.
+With `exclusive` a node is in one group only, the oldest; an annotation of the groups shows this to the other
+components. With `labels` nodes have a label for each of their groups, which the affinity of pods can require; a
+finalizer on the group removes its label from the nodes before the group is deleted.
 """
 
 from __future__ import annotations

@@ -267,7 +267,7 @@ class OverridePolicyController(PolicyController[OverridePolicy, RolloutState]):
         if room > 0 and not candidates:
             self._evictions.report_blocked(app, why_not)
         by = ("OverridePolicy", self._applied[ref][0])
-        request = EvictionRequest(app, by, candidates, room, state.moving, throttle, f"to be made anew {why}")
+        request = EvictionRequest(app, by, candidates, room, state.moving, throttle, f"to be replaced {why}")
         self._evictions.request(RULE, ref, request)
 
     def _patch(self, ref: Ref, outdated: list[OutdatedPod], state: RolloutState) -> None:

@@ -180,7 +180,7 @@ class PropagationPolicyController(PolicyController[PropagationPolicy, PlacementS
         self._blocked.pop(ref, None)
         if not isinstance(app, REPLACED_KINDS) and distribution.misplaced:
             bare = isinstance(app, Pod)
-            why = "nobody would make it again" if bare else f"pods of a {type(app).__name__} are never evicted"
+            why = "no owner would replace it" if bare else f"pods of a {type(app).__name__} are never evicted"
             distribution.eviction_blockers.update(
                 {key_of(pod): why for pod in sorted(distribution.misplaced, key=key_of)}
             )

@@ -40,7 +40,7 @@ class ControllersService(Component):
         registry = self.registry
         self._loop: ReconcileLoop | None = None
         self._logged_writes: set[tuple[str, ...]] = set()
-        # Of the process: controllers that are made anew have no burst again.
+        # Kept by the process: new controllers do not get another burst.
         self._rate = TokenBucket(settings.eviction_burst, settings.eviction_rate)
         self._requested: EvictionQueue | None = None
         self._propagation: PropagationPolicyController | None = None

@@ -26,13 +26,13 @@ NO_TOKEN = (
     "(use a token, or start `muster edge-gate` with --client-ca-file and --front-proxy-cert)"
 )
 NO_FRONT_PROXY = (
-    "the edge gate cannot speak for the user {user} of this client certificate: start it with --front-proxy-cert "
+    "the edge gate cannot forward the identity {user} of this client certificate: start it with --front-proxy-cert "
     "(a certificate of the API server's --requestheader-client-ca-file), or use a bearer token"
 )
 
 
 class UnknownCaller(Exception):
-    """The request has no usable identity; the text says what to do."""
+    """The request has no usable identity; the text has the fix."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,7 @@ class EditionCheck:
         at, bases = f"{type(maker).__name__}/{key(maker)}/{index}", (template_path(type(maker)),)
         wanted = self._edition_cache.of(policy.spec, at, template, groups, privileged=self._privileged, bases=bases)
         if wanted.fault:
-            return None  # the policy's status says so; there is no edition to wait for
+            return None  # the policy's status reports it; there is no edition to wait for
         made_so = pod.metadata.annotations.get(EDITION) == edition_name(policy, groups[0])
         wrong = _different(wanted, pod, text, made_so=made_so)
         return f"{wrong} is not that of node group {groups[0]} by OverridePolicy {name}" if wrong else None

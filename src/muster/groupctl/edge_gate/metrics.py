@@ -12,9 +12,9 @@ class Metrics:
         self.registry = CollectorRegistry()
         registry = self.registry
         self.requests = Counter("muster_gate_requests", "Requests, by what they ask for", ["kind"], registry=registry)
-        self.held = Counter("muster_gate_held", "Times that a pod was left out", registry=registry)
+        self.held = Counter("muster_gate_held", "Times that a pod was held back", registry=registry)
         self.change_events = Counter(
-            "muster_gate_told", "Events told because an application changed", registry=registry
+            "muster_gate_told", "Events that were sent because an application changed", registry=registry
         )
         self.watches = Gauge("muster_gate_watches", "Watches of pods that are open", registry=registry)
         self.tunnels = Gauge("muster_gate_tunnels", "Connections that were upgraded", registry=registry)

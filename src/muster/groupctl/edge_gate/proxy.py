@@ -154,7 +154,7 @@ class Proxy:
         """Returns whether the pod that a request names is hidden from clients of the gate."""
         text = await self._upstream.pod(target.key)
         if text is None:
-            return False  # the API server will say so
+            return False  # the API server will report it
         pod = decode_json(Pod, text)
         return await self._visibility.hold_reason(pod, text) is not None
 

@@ -1,7 +1,7 @@
 """Request heads: refused if two HTTP parsers could read them differently, then parsed with h11.
 
 h11 accepts bare line feeds, folded lines and absolute-form targets, and Go reads some of them differently. The raw
-bytes are therefore checked first. What is forwarded is always built anew from the parsed parts.
+bytes are therefore checked first. What is forwarded is always built from the parsed parts.
 """
 
 from __future__ import annotations

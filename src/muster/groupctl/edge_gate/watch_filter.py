@@ -156,7 +156,8 @@ class WatchFilter:
     # --- reading and writing
 
     def _read(self, text: bytes) -> tuple[Pod | None, str]:
-        """Returns the pod of an event's object (its kind tells how much of it is known) and the object's version."""
+        """Returns the pod of an event's object (its kind determines how much of it is known) and the object's version.
+        """
         table = _table.decode(text) if b'"rows"' in text else None
         if table is not None and table.kind == "Table":
             self._type_meta = {"kind": "Table", "apiVersion": "meta.k8s.io/v1"}

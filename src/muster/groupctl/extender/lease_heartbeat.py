@@ -1,6 +1,6 @@
 """Renews the Lease of an extender without leader election: it shows that an extender is alive.
 
-While nobody renews it, the controllers evict no pod because of its group. Several extenders, one beside each
+While it is not renewed, the controllers evict no pod because of its group. Several extenders, one beside each
 kube-scheduler, may renew the same Lease: the last one is its holder, and it is fresh while one of them is alive.
 """
 
@@ -50,7 +50,7 @@ class LeaseHeartbeat:
             await asyncio.sleep(self._settings.retry)
 
     async def end(self) -> None:
-        """Releases the Lease if we hold it, so that nobody has to wait until it expires."""
+        """Releases the Lease if this process has it, so that others need not wait until it expires."""
         with suppress(errors.ApiError):  # it expires by itself
             await self._write("")
 

@@ -16,7 +16,7 @@ class Metrics:
         self.reserved = Gauge("muster_webhook_reservations", "Pods answered, not seen yet", registry=registry)
         self.gated = Gauge("muster_webhook_gated_pods", "Pods that wait for their policies", registry=registry)
         self.readmitted = Counter(
-            "muster_webhook_readmitted", "Pods without a place in their group that are made anew", registry=registry
+            "muster_webhook_readmitted", "Pods evicted as unschedulable in their group", registry=registry
         )
         self.ends = Gauge("muster_webhook_certificate_ends", "End of the certificate (Unix)", registry=registry)
         self.written = Counter("muster_webhook_registrations", "Writes of webhook configurations", registry=registry)

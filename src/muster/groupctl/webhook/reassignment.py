@@ -115,11 +115,11 @@ class Reassigner:
         self._rate.ready(self._now())
         self._rate.take()
         self._slots.avoid(unit_of(key, pod), group, self._after)
-        # Only as it was seen: one that has got a node since is left alone.
+        # With its version: a pod that got a node meanwhile is not evicted.
         await self._writes.evict(key, uid=pod.metadata.uid, grace=0, version=pod.metadata.resource_version)
         self.waiting.pop(key, None)
         self._metrics.readmitted.inc()
-        self._log(0, "made anew: no place in its group", pod=key, group=group, application=str(application))
+        self._log(0, "evicted: unschedulable in its group", pod=key, group=group, application=str(application))
 
 
 def _has_no_place(pod: Pod) -> bool:

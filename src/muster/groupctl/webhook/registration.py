@@ -35,7 +35,7 @@ _MAX_ATTEMPTS = 5
 
 
 class NotRegistered(Exception):
-    """A configuration is missing; the text says which, and what to do."""
+    """Raised if a configuration is missing; the text has its name and the fix."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ _MAX_WARNING_CHARS = 256  # the API server truncates longer warnings
 
 
 class WireError(ValueError):
-    """The request is not an AdmissionReview; the text says why."""
+    """The request is not an AdmissionReview; the text has the reason."""
 
 
 class GroupVersionKind(Partial, kw_only=True):

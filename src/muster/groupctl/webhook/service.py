@@ -141,7 +141,9 @@ class WebhookService(Component):
         return self._active and not self.process.standby_reason()
 
     def _may_choose(self) -> bool | None:
-        """None: not this replica, and nobody would let a pod go that is made to wait for the other one."""
+        """Returns None in a replica that does not lead: no replica would remove the gate of a pod that waits for
+        another.
+        """
         return True if self._is_active() else False if self.settings.ungate else None
 
     async def drain(self) -> None:

@@ -114,7 +114,7 @@ def unknown_targets(spec: OverridePolicySpec, existing: Collection[str]) -> Iter
     for i, rule in enumerate(spec.override_rules):
         for name in rule.target_node_group:
             if resolve(name, existing) is None:
-                message = f"there is no node group {name.lower()}: the rule is for nobody"
+                message = f"there is no node group {name.lower()}: the rule has no effect"
                 path = f"spec.overrideRules[{i}].targetNodeGroup"
                 yield PolicyProblem(path, message, "create it, or take the name out")
 
@@ -145,7 +145,7 @@ def _image_faults(path: str, image: ImageOverrider, bases: Bases) -> Iterator[Po
     elif not image.value:
         yield PolicyProblem(f"{path}.value", f"must not be empty for {image.operator}", "write the text")
     elif why := bad_value(image.component, image.operator, substitute_group(image.value, "g")):
-        yield PolicyProblem(f"{path}.value", why, "write it as it stands in an image's name")
+        yield PolicyProblem(f"{path}.value", why, "write it as in an image reference")
     if image.predicate is not None:
         yield from _path_faults(f"{path}.predicate.path", image.predicate.path, bases, slash=False)
 
@@ -171,7 +171,7 @@ def _patch_faults(path: str, patch: PlaintextOverrider, bases: Bases) -> Iterato
 def _path_faults(field: str, path: str, bases: Bases, *, slash: bool) -> Iterator[PolicyProblem]:
     if VARIABLE in path:
         yield PolicyProblem(
-            field, f"{VARIABLE} stands for the group's name in values only", "write a rule for each group"
+            field, f"{VARIABLE} is replaced by the group's name in values only", "write a rule for each group"
         )
         return
     try:

@@ -67,7 +67,7 @@ class NodeGroup(Plugin, NodeFilter, NodeScorer, NodeSets, Ledger):
     scope = Scope.STATIC
     arguments = {
         "strict": "true or false: Volcano's chart rules, where a group in no list is refused, and unlabelled nodes are "
-        "open to queues without affinity only if false; not given: a queue is bound by what it says, nothing else",
+        "open to queues without affinity only if false; not given: only the affinity of a queue restricts it",
         "enablePreferredOrder": "the order of the preferred list counts: the i-th of n has 50·(n−i)/n points (false)",
         "weight": "multiplies all points (1)",
     }

@@ -96,7 +96,7 @@ class TopologySpread(Weighted):
 
     A node's count of matching pods in each constraint's domain is weighted by the logarithm of how many domains the
     candidates have, so that a few zones weigh as much as many hosts; fewer pods score higher. Since that number depends
-    on the candidates, `raw` only returns which nodes are equal: a whole number that stands for the node's domains and,
+    on the candidates, `raw` only returns which nodes are equal: a whole number that identifies the node's domains and,
     by hostname, its own count. Nodes without the labels have −1 and are not scored.
     """
 

@@ -95,7 +95,7 @@ class ImageScores(PerSpec[Scores]):
 
     An image counts with its size, scaled by the share of nodes that have it, so that pods do not all go to the one node
     that has the image. The sum over the containers is mapped from 23 MB .. 1000 MB per container to 0 .. 100. An image
-    whose nodes report different sizes counts with each node's size: kube-scheduler takes the first size it learns,
+    whose nodes report different sizes counts with each node's size: kube-scheduler uses the first size it reads,
     which would make the score depend on node order.
     """
 

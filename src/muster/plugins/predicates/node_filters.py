@@ -48,10 +48,10 @@ class NodeUnschedulable(NodeFilter):
         self._tolerations = tolerations
 
     def filter(self, task: Task, nodes: NodeView) -> Verdict:
-        standing = self._tolerations.of(task.shape, nodes.nodes)
-        if not standing.any_cordoned:
+        result = self._tolerations.of(task.shape, nodes.nodes)
+        if not result.any_cordoned:
             return Verdict(np.zeros(len(nodes), np.uint16))
-        return Verdict.of(columns(standing.cordoned, nodes), CORDONED)
+        return Verdict.of(columns(result.cordoned, nodes), CORDONED)
 
 
 class NodeAffinity(NodeFilter):
@@ -78,14 +78,14 @@ class TaintToleration(NodeFilter):
         self._tolerations = tolerations
 
     def filter(self, task: Task, nodes: NodeView) -> Verdict:
-        standing = self._tolerations.of(task.shape, nodes.nodes)
-        return Verdict(columns(standing.refused, nodes), _reasons(standing))
+        result = self._tolerations.of(task.shape, nodes.nodes)
+        return Verdict(columns(result.refused, nodes), _reasons(result))
 
 
-def _reasons(standing: TolerationResult) -> list[Reason]:
+def _reasons(result: TolerationResult) -> list[Reason]:
     return [
         Reason("taint", f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}", resolvable=False)
-        for taint in standing.taints
+        for taint in result.taints
     ]
 
 

@@ -36,7 +36,7 @@ def preferences_of(annotated_strategy: tuple[str, str | None]) -> dict[str, Pref
     if type_ not in (MOST, LEAST):
         raise ValueError(f"annotation {TYPE} is {type_!r}, neither {MOST} nor {LEAST}")
     if text is None:
-        raise ValueError(f"annotation {TYPE} stands without {WEIGHT}")
+        raise ValueError(f"annotation {TYPE} is given without {WEIGHT}")
     try:
         weights = _weights.decode(text)
     except msgspec.DecodeError:

@@ -125,7 +125,7 @@ class Ordered(Sequence[NodeSet]):
         home = np.zeros(len(tier.starts), np.bool_)
         if not len(self.cut.order):
             return home
-        first = self.cut.order[tier.starts]  # a node of each segment stands for its whole path
+        first = self.cut.order[tier.starts]  # a node of each segment represents its whole path
         for node in dict.fromkeys(pinned):
             widest = self.wanted.required if self.wanted.required is not None else level
             at = next((k for k in range(widest, len(ids)) if ids[k, node] >= 0), None)

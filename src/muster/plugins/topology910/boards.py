@@ -1,6 +1,6 @@
 """Reads a node's board: its layout, the chips that the device plugin lists as free, and the pods that hold the others.
 
-The list on the node may lag behind the pods. A chip that a pod on the node names is not free, whatever the list says:
+The list on the node may lag behind the pods. A chip that a pod on the node names is not free, even if the list has it:
 the pod may be terminating, or just bound and not yet seen by the device plugin. `cluster.settle` compares the lists;
 only the chips on which they disagree are withheld. `findings` reports such boards to `muster validate`.
 """
@@ -140,7 +140,7 @@ def pod_chips(notes: Mapping[str, str], size: int) -> int:
 
 def findings(boards: Sequence[Named], types: Iterable[str]) -> list[Finding]:
     """Returns the findings for `muster validate`, which adds file and line."""
-    fix = "compare the node's annotations with its pods'; the device plugin writes them anew when it starts"
+    fix = "compare the node's annotations with its pods'; the device plugin writes them again when it starts"
     found = [_finding(name, "chip-lists", text, fix) for name, board in boards for text in board.disputes]
     for name, board in boards:
         if board.listed.fault:

@@ -71,7 +71,9 @@ class Healthy(Term, NodeFilter):
 
 
 class Rings(Term, NodeFilter):
-    """Filters nodes with enough chips in one ring; the reason tells if there would be once the lists of chips agree."""
+    """Filters nodes with enough chips in one ring; the reason states if there would be enough once the lists of chips
+    agree.
+    """
 
     term = "rings"
     scope = Scope.NODE

@@ -276,7 +276,7 @@ WORKS: tuple[Work, ...] = (
         bound=5000, floor_s=1.5, floor_mib=200,
     ),
     Work(
-        "W7", "1,000 boards of 8 chips: 3,000 jobs of 1, 2 and 4, then 200 of 8 (room for 125)",
+        "W7", "1,000 boards of 8 chips: 3,000 jobs of 1, 2 and 4, then 200 of 8 (125 fit)",
         partial(chips, 1000, 3000, 200), ALLOCATE + "  - name: topology910\n", bound=3125, floor_s=1.0,
     ),
     Work(
@@ -284,7 +284,7 @@ WORKS: tuple[Work, ...] = (
         bound=10_000, floor_s=0.4,
     ),
     Work(
-        "W8b", "elastic, with a request of its own per job", partial(gangs, 1000, 100, 100, 1, own=True),
+        "W8b", "elastic, with a different request per job", partial(gangs, 1000, 100, 100, 1, own=True),
         bound=10_000, floor_s=1.5,
     ),
     Work(

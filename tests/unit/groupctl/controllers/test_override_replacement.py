@@ -83,7 +83,7 @@ def test_pods_are_evicted_one_after_the_other_while_a_webhook_is_alive() -> None
     cluster.store.create(made("right", "node-a", "hangzhou"))
     assert len(cluster.after(1)) == 1
     note = next(n for n in cluster.store.events if n.reason == "Evicted")
-    assert "to be made anew as OverridePolicy op wants it" in note.message
+    assert "to be replaced as OverridePolicy op wants it" in note.message
 
 
 def test_without_a_webhook_nobody_is_evicted_and_the_status_says_what_is_missing() -> None:

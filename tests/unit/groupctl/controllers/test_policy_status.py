@@ -71,7 +71,7 @@ def test_an_override_for_a_group_that_is_not_there_reports_it_until_it_is() -> N
         *nodes(), overrides(registry("Hangzhou"), registry("Beijing")), node_group("beijing", "node-c")
     )
     policy = store.get(OverridePolicy, "default/op")
-    assert resolved(policy) == ("False", "GroupUnknown", "there is no node group hangzhou: the rule is for nobody")
+    assert resolved(policy) == ("False", "GroupUnknown", "there is no node group hangzhou: the rule has no effect")
     assert {"GroupUnknown", "GroupNameCase"} <= set(reasons(store))
     store.create(node_group("hangzhou", "node-a"))
     rest(store, both)

@@ -68,7 +68,7 @@ def test_it_is_alive_while_its_lease_is_renewed() -> None:
     assert look(webhook)
     clocks.pass_by(16)
     assert not look(webhook)
-    assert message == ["a webhook is alive", "no webhook is alive: editions are not made anew"]
+    assert message == ["a webhook is alive", "no webhook is alive: pods keep their edition"]
 
 
 def test_a_lease_of_long_ago_is_not_believed_and_one_that_is_renewed_is_whatever_its_clock_says() -> None:
