@@ -87,7 +87,6 @@ _OTHER_KINDS: dict[str, str] = {
     "": "Binding ComponentStatus Endpoints Event LimitRange PodStatusResult PodTemplate RangeAllocation ResourceQuota "
     "Secret Service ServiceAccount Status Table",
     "policy": "Eviction PodSecurityPolicy",
-    "batch.volcano.sh": "Command",
     "storage.k8s.io": "VolumeAttachment VolumeAttributesClass",
     "kueue.x-k8s.io": "AdmissionCheck ClusterQueue Cohort LocalQueue MultiKueueCluster MultiKueueConfig "
     "ProvisioningRequestConfig ResourceFlavor Workload WorkloadPriorityClass",

@@ -63,7 +63,7 @@ def test_a_kind_that_is_misspelt(version: str, kind: str, severity: str, fix: st
     [
         ("v1", "Service"),
         ("v1", "PodTemplate"),
-        ("batch.volcano.sh/v1alpha1", "Command"),
+        ("bus.volcano.sh/v1alpha1", "Command"),
         ("kueue.x-k8s.io/v1beta1", "Cohort"),
         ("apps.kruise.io/v1beta1", "StatefulSet"),
         ("karpenter.sh/v1", "NodePool"),
