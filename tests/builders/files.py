@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from builders.manifests import Manifest, manifest, node, pod
+from builders.manifests import Manifest, manifest, node, pod, priority_class
 from muster.cluster.manifests import Manifests, read
 from muster.cycle.configure import configure
 from muster.cycle.scheduler import Scheduler
@@ -24,10 +24,6 @@ tiers:
 """
 PACKING = 'actions: "allocate"\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n  - name: binpack\n'
 SPREADING = 'actions: "allocate"\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n  - name: nodeorder\n'
-
-
-def priority_class(name: str, value: int) -> Manifest:
-    return manifest("scheduling.k8s.io/v1", "PriorityClass", name, value=value)
 
 
 def replica_set(name: str, replicas: int, template: Manifest) -> Manifest:

@@ -15,6 +15,7 @@ import pytest
 from live.api import Api, Plain, Refused, live_node, until
 from live.binary import Missing
 from live.controlplane import ControlPlane
+from live.part_process import Part
 from muster.cli.install import PARTS, Settings, installation
 from muster.config.loader import DEFAULT
 from muster.model.crd import OURS, PEERS
@@ -155,6 +156,12 @@ def served(api: Api, path: str) -> bool:
             return False
         raise
     return True
+
+
+@pytest.fixture
+def pod_groups(control_plane: ControlPlane, rights: None) -> Iterator[Part]:
+    with Part("pod-groups", control_plane.kubeconfig_of(HOME, "muster-pod-groups"), "--no-leader-elect") as part:
+        yield part
 
 
 @pytest.fixture

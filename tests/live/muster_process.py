@@ -136,6 +136,14 @@ def read_group(api: Api, namespace: str, name: str) -> Plain:
     return api.get(f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{namespace}/podgroups/{name}")
 
 
+def read_groups(api: Api, namespace: str) -> list[Plain]:
+    return api.list(f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{namespace}/podgroups")
+
+
+def names_of(objects: list[Plain]) -> list[str]:
+    return [one["metadata"]["name"] for one in objects]
+
+
 def events(api: Api, namespace: str, name: str, reason: str) -> list[Plain]:
     found = api.list(f"/api/v1/namespaces/{namespace}/events")
     return [e for e in found if e["involvedObject"]["name"] == name and e["reason"] == reason]

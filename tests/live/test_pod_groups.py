@@ -14,7 +14,7 @@ import pytest
 
 from builders.manifests import GROUP_ANNOTATION, queue
 from live.api import Api, Plain, place, until
-from live.conftest import HOME, MakeNodes
+from live.conftest import MakeNodes
 from live.controlplane import ControlPlane
 from live.muster_process import (
     Scheduler,
@@ -22,8 +22,10 @@ from live.muster_process import (
     assert_sound,
     condition,
     muster_pod,
+    names_of,
     placed,
     read_group,
+    read_groups,
     stays_unplaced,
 )
 from live.part_process import Part
@@ -34,12 +36,6 @@ from muster.workloads import MIN_MEMBER
 
 pytestmark = pytest.mark.usefixtures("crds")
 TESTS = Path(__file__).parent.parent
-
-
-@pytest.fixture
-def pod_groups(control_plane: ControlPlane, rights: None) -> Iterator[Part]:
-    with Part("pod-groups", control_plane.kubeconfig_of(HOME, "muster-pod-groups"), "--no-leader-elect") as part:
-        yield part
 
 
 @pytest.fixture
@@ -75,14 +71,6 @@ def pods_of(api: Api, namespace: str, count: int, app: str) -> list[Plain]:
     return until(f"{count} pods of {app}", there)
 
 
-def names(pods: list[Plain]) -> list[str]:
-    return [one["metadata"]["name"] for one in pods]
-
-
-def groups(api: Api, namespace: str) -> list[Plain]:
-    return api.list(f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{namespace}/podgroups")
-
-
 @pytest.mark.parametrize("written", [False, True], ids=["in memory", "written"])
 def test_a_deployment_is_bound_whole_or_not_at_all(
     written: bool, api: Api, namespace: str, make_nodes: MakeNodes, scheduler_kubeconfig: Path,
@@ -93,7 +81,7 @@ def test_a_deployment_is_bound_whole_or_not_at_all(
         request.getfixturevalue("pod_groups")
     with Scheduler(scheduler_kubeconfig) as muster:
         api.create(workload(namespace, "Deployment", "web", 6, replicas=6))
-        waiting = names(pods_of(api, namespace, 6, "web"))
+        waiting = names_of(pods_of(api, namespace, 6, "web"))
         message = until("a reason", lambda: condition(api, namespace, waiting[0]).get("message"))
         assert "6 minAvailable" in message
         stays_unplaced(api, namespace, waiting, 3)
@@ -101,7 +89,7 @@ def test_a_deployment_is_bound_whole_or_not_at_all(
         all_placed(api, namespace, waiting)
         until("no journal", lambda: not journals(api, namespace))
         assert_sound(api, namespace)
-        assert [g["spec"]["minMember"] for g in groups(api, namespace)] == [6] * written
+        assert [g["spec"]["minMember"] for g in read_groups(api, namespace)] == [6] * written
         assert muster.metric("muster_faults_total") == 0
 
 
@@ -129,7 +117,7 @@ def test_deployments_jobs_stateful_sets_and_single_pods_get_their_groups(
     with Scheduler(scheduler_kubeconfig):
         for app, count, members in (("web", 3, 2), ("db", 2, 2), ("batch", 4, 4), ("alone", 1, 1)):
             made = pods_of(api, namespace, count, app)
-            all_placed(api, namespace, names(made))
+            all_placed(api, namespace, names_of(made))
             owner = (made[0]["metadata"].get("ownerReferences") or [{}])[0].get("uid") or made[0]["metadata"]["uid"]
             found = until("its group", lambda owner=owner: find(api, namespace, f"podgroup-{owner}"))
             assert found["spec"]["minMember"] == members
@@ -140,11 +128,11 @@ def test_deployments_jobs_stateful_sets_and_single_pods_get_their_groups(
             } == {f"podgroup-{owner}"})  # fmt: skip
             until("Running", lambda owner=owner: find(api, namespace, f"podgroup-{owner}")["status"]["phase"]
                   in ("Running", "Completed"))  # fmt: skip
-        assert len(groups(api, namespace)) == 4
+        assert len(read_groups(api, namespace)) == 4
 
 
 def find(api: Api, namespace: str, name: str) -> Plain:
-    return next((g for g in groups(api, namespace) if g["metadata"]["name"] == name), {})
+    return next((g for g in read_groups(api, namespace) if g["metadata"]["name"] == name), {})
 
 
 def test_a_written_group_follows_its_owner_and_goes_with_it(
@@ -154,18 +142,18 @@ def test_a_written_group_follows_its_owner_and_goes_with_it(
     web = workload(namespace, "Deployment", "web", 2, replicas=2)
     api.create(web)
     with Scheduler(scheduler_kubeconfig):
-        all_placed(api, namespace, names(pods_of(api, namespace, 2, "web")))
-        (made,) = until("its group", lambda: groups(api, namespace))
+        all_placed(api, namespace, names_of(pods_of(api, namespace, 2, "web")))
+        (made,) = until("its group", lambda: read_groups(api, namespace))
         api.merge(place(web), {"metadata": {"annotations": {MIN_MEMBER: "1"}}})
-        until("the new minimum", lambda: groups(api, namespace)[0]["spec"]["minMember"] == 1)
+        until("the new minimum", lambda: read_groups(api, namespace)[0]["spec"]["minMember"] == 1)
         api.merge(place(web), {"spec": {"replicas": 0}})
-        until("the group to go", lambda: not groups(api, namespace))
+        until("the group to go", lambda: not read_groups(api, namespace))
         api.merge(place(web), {"spec": {"replicas": 1}})
-        (again,) = until("the group again", lambda: groups(api, namespace))
+        (again,) = until("the group again", lambda: read_groups(api, namespace))
         assert again["metadata"]["name"] == made["metadata"]["name"]
         assert again["metadata"]["uid"] != made["metadata"]["uid"]
         api.delete(place(web), {"propagationPolicy": "Background"})
-        until("the group to go with its owner", lambda: not groups(api, namespace), 40)
+        until("the group to go with its owner", lambda: not read_groups(api, namespace), 40)
 
 
 @pytest.mark.parametrize("number", range(6))
@@ -176,7 +164,7 @@ def test_a_gang_in_memory_is_whole_though_its_scheduler_was_killed_at_any_call(
     """The journal, four bindings, the journal's end."""
     make_nodes(2, resources={"cpu": "2"})
     api.create(workload(namespace, "Deployment", "web", 4, replicas=4))
-    waiting = names(pods_of(api, namespace, 4, "web"))
+    waiting = names_of(pods_of(api, namespace, 4, "web"))
     killed = Scheduler(scheduler_kubeconfig)
     killed.run_instead([sys.executable, "-m", "live.killed_at", str(number)], cwd=TESTS)
     until("its end", lambda: not killed.running, 30)

@@ -16,9 +16,9 @@ from live.conftest import MakeNodes
 from live.controlplane import ControlPlane
 from live.gate_site import REQUIRED as REQUIRED_LABEL
 from live.gate_site import bind, made, started
+from live.muster_process import read_groups
 from live.node_groups import BINDING, LEASE, REQUIRED, path, thing, weights, workload
 from live.part_process import Part
-from live.test_pod_groups import groups
 from live.test_pod_groups import workload as owner
 
 pytestmark = pytest.mark.usefixtures("crds", "rights")
@@ -75,12 +75,12 @@ def test_of_two_writers_of_pod_groups_one_works_and_the_other_goes_on_when_it_is
     with ExitStack() as stack:
         leader, other = pair(stack, control_plane, namespace, "pod-groups")
         api.create(owner(namespace, "Deployment", "before", 2, replicas=2))
-        until("its group", lambda: len(groups(api, namespace)) == 1, 40)
+        until("its group", lambda: len(read_groups(api, namespace)) == 1, 40)
         leader.kill()
         api.create(owner(namespace, "Deployment", "after", 3, replicas=3))
-        until("the group of the other", lambda: len(groups(api, namespace)) == 2, 60)
+        until("the group of the other", lambda: len(read_groups(api, namespace)) == 2, 60)
         assert other.metric("muster_leader") == 1
-        assert sorted(one["spec"]["minMember"] for one in groups(api, namespace)) == [2, 3]
+        assert sorted(one["spec"]["minMember"] for one in read_groups(api, namespace)) == [2, 3]
 
 
 def test_two_gates_answer_the_same_also_one_that_was_killed_and_started_again(

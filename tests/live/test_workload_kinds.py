@@ -14,10 +14,20 @@ import pytest
 
 from builders.manifests import GROUP_ANNOTATION, manifest
 from live.accounts import let_read
-from live.api import Api, Plain, place, until
+from live.api import Api, place, until
 from live.conftest import HOME, MakeNodes
 from live.controlplane import ControlPlane
-from live.muster_process import Scheduler, all_placed, assert_sound, condition, muster_pod, placed, stays_unplaced
+from live.muster_process import (
+    Scheduler,
+    all_placed,
+    assert_sound,
+    condition,
+    muster_pod,
+    names_of,
+    placed,
+    read_groups,
+    stays_unplaced,
+)
 from live.operators import define, owned, ray_cluster
 from live.part_process import Part
 from muster.workloads.table import CONFIG_MAP, CONFIG_MAP_KEY
@@ -51,20 +61,6 @@ def operators(control_plane: ControlPlane, crds: None, rights: None) -> Iterator
 pytestmark = pytest.mark.usefixtures("operators")
 
 
-@pytest.fixture
-def pod_groups(control_plane: ControlPlane, rights: None) -> Iterator[Part]:
-    with Part("pod-groups", control_plane.kubeconfig_of(HOME, "muster-pod-groups"), "--no-leader-elect") as part:
-        yield part
-
-
-def names(pods: list[Plain]) -> list[str]:
-    return [one["metadata"]["name"] for one in pods]
-
-
-def groups(api: Api, namespace: str) -> list[Plain]:
-    return api.list(f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{namespace}/podgroups")
-
-
 @pytest.mark.parametrize("written", [False, True], ids=["in memory", "written"])
 def test_a_ray_cluster_is_bound_with_its_minimum_or_not_at_all(
     written: bool, api: Api, namespace: str, make_nodes: MakeNodes, scheduler_kubeconfig: Path,
@@ -74,7 +70,7 @@ def test_a_ray_cluster_is_bound_with_its_minimum_or_not_at_all(
     if written:
         request.getfixturevalue("pod_groups")
     with Scheduler(scheduler_kubeconfig) as muster:
-        waiting = names(ray_cluster(api, namespace, "ray", 4, minimum=3))
+        waiting = names_of(ray_cluster(api, namespace, "ray", 4, minimum=3))
         reason = until("a reason", lambda: condition(api, namespace, waiting[0]).get("message"))
         assert "4 minAvailable" in reason
         stays_unplaced(api, namespace, waiting, 3)
@@ -85,7 +81,7 @@ def test_a_ray_cluster_is_bound_with_its_minimum_or_not_at_all(
         all_placed(api, namespace, waiting)
         assert_sound(api, namespace)
         assert muster.metric("muster_faults_total") == 0
-        found = groups(api, namespace)
+        found = read_groups(api, namespace)
         assert [one["spec"]["minMember"] for one in found] == [4] * written
         for one in found:
             assert one["spec"]["minTaskMember"] == {"headgroup": 1, "small": 3}
@@ -113,11 +109,11 @@ def test_every_replica_of_a_leader_worker_set_is_a_gang_and_its_group_goes_with_
         (gang,) = {name.split("-")[1] for name in placed(api, namespace)}
         others = [f"lws-{1 - int(gang)}-{index}" for index in "01"]
         stays_unplaced(api, namespace, others, 3)
-        assert sorted(one["spec"]["minMember"] for one in groups(api, namespace)) == [2, 2]
+        assert sorted(one["spec"]["minMember"] for one in read_groups(api, namespace)) == [2, 2]
         api.merge(place(owner), {"spec": {"replicas": 1}})
         for index in "01":
             api.delete(f"/api/v1/namespaces/{namespace}/pods/lws-1-{index}", {"gracePeriodSeconds": 0})
-        until("one group", lambda: [one["metadata"]["name"][-2:] for one in groups(api, namespace)] == ["-0"])
+        until("one group", lambda: [one["metadata"]["name"][-2:] for one in read_groups(api, namespace)] == ["-0"])
 
 
 def test_a_kind_that_the_config_map_describes_is_followed_without_a_restart(
@@ -131,10 +127,10 @@ def test_a_kind_that_the_config_map_describes_is_followed_without_a_restart(
             until("the kind", lambda: any("Crew.example.com" in str(entry) for entry in muster.log()))
             owner = api.create(manifest("example.com/v1", "Crew", "three", namespace=namespace, spec={"hands": 3}))
             pods = [api.create(owned(muster_pod(namespace, f"hand-{i}"), owner, {})) for i in range(3)]
-            stays_unplaced(api, namespace, names(pods), 3)
+            stays_unplaced(api, namespace, names_of(pods), 3)
             assert "3 minAvailable" in condition(api, namespace, "hand-0")["message"]
             make_nodes(1, resources={"cpu": "1"})
-            all_placed(api, namespace, names(pods))
+            all_placed(api, namespace, names_of(pods))
         finally:
             api.delete(place(table))
 
@@ -146,7 +142,7 @@ def test_groups_are_written_once_though_pod_groups_was_killed_at_any_call(
 ) -> None:  # fmt: skip
     """One call creates the group and five name it on the pods."""
     make_nodes(1, resources={"cpu": "8"})
-    pods = names(ray_cluster(api, namespace, "ray", 4))
+    pods = names_of(ray_cluster(api, namespace, "ray", 4))
     account = control_plane.kubeconfig_of(HOME, "muster-pod-groups")
     killed = Part("pod-groups", account, "--no-leader-elect")
     killed.run_instead([sys.executable, "-m", "live.killed_at", str(number)], cwd=TESTS)
@@ -154,7 +150,7 @@ def test_groups_are_written_once_though_pod_groups_was_killed_at_any_call(
     assert killed.killed, killed.log_file.read_text(encoding="utf-8")
     with Part("pod-groups", account, "--no-leader-elect"), Scheduler(scheduler_kubeconfig):
         all_placed(api, namespace, pods)
-        (group,) = until("all names", lambda: all_named(api, namespace, len(pods)) and groups(api, namespace))
+        (group,) = until("all names", lambda: all_named(api, namespace, len(pods)) and read_groups(api, namespace))
         assert group["spec"]["minMember"] == 5
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from builders.manifests import group, node, pod, queue, state_of
-from builders.queued_jobs import evicted, made, placed, task
+from builders.manifests import group, node, pod, priority_class, queue, state_of
+from builders.queued_jobs import evicted, placed, task
 from fakes.plugins import Refuse, Score, real, session_of
 from muster.actions import preempt
 from muster.config.types import Arguments
@@ -33,7 +33,7 @@ def job(name: str, priority: int, running: int = 0, waiting: int = 0, on: str = 
 
 
 def cluster(*objects: Any, nodes: int = 1, cpu: int = 2) -> State:
-    classes = [made("scheduling.k8s.io/v1", "PriorityClass", {"name": f"p{n}"}, value=n) for n in (1, 5, 9)]
+    classes = [priority_class(f"p{n}", n) for n in (1, 5, 9)]
     made_nodes = [node(f"n{i + 1}", cpu=cpu) for i in range(nodes)]
     return state_of(*made_nodes, queue("q"), queue("r"), *classes, *objects)
 

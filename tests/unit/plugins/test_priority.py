@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from builders.manifests import group, node, pod, queue, state_of
-from builders.queued_jobs import job, made, of, opened, session, task, tasks
-from muster.model.meta import Object
+from builders.manifests import group, node, pod, priority_class, queue, state_of
+from builders.queued_jobs import job, of, opened, session, task, tasks
 from muster.plugins.priority import Priority
-
-
-def priority_class(name: str, value: int) -> Object:
-    return made("scheduling.k8s.io/v1", "PriorityClass", {"name": name}, value=value)
 
 
 def test_tasks_of_higher_priority_go_first_and_no_priority_is_one() -> None:

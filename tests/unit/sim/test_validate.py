@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from builders.files import manifests, priority_class, replica_set, scheduler
-from builders.manifests import group, node, pod, queue
+from builders.files import manifests, replica_set, scheduler
+from builders.manifests import group, node, pod, priority_class, queue
 from muster.config import DEFAULT
 from muster.model.finding import Finding
 from muster.sim.validate import validate_cluster
