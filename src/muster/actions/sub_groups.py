@@ -128,7 +128,7 @@ class SubGroupPlacement:
         self, chain: list[SubGroup], unit: SubGroup, offered: dict[str, Task], within: NodeSet | None
     ) -> bool:
         """Places a unit inside the node sets of the sub-groups of the chain."""
-        if not chain and unit.children:
+        if not chain and unit.children and unit.shortfall():
             return self._part(unit, offered, within)
         if not chain:
             return self._own(unit, offered, max(unit.missing(), 1), within)

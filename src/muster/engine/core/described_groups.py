@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from muster.engine.core.podgroups import MINIMUM_FIRST, QUEUE_NAME, GangSize, gang_record, named_after
-from muster.engine.core.segments import segment_of, segments
+from muster.engine.core.segments import give_segments, segment_of, segments
 from muster.groups.applications import Lookup, OwnerLoop, owner_chain, owner_ref
 from muster.model.core import Pod
 from muster.model.custom import ConfiguredApplication
@@ -174,7 +174,7 @@ def described_group(gang: DescribedGang, pods: Collection[Pod]) -> PodGroup:
         queue=workload.queue or _queue(gang.owner, first),
         priority_class=workload.priority_class_name or _class_of(present),
     )  # fmt: skip
-    record.spec.sub_groups = list(_segments(gang, present))
+    give_segments(record, list(_segments(gang, present)))
     if roles and any(pod_set.minimum < pod_set.count for pod_set in present):
         record.metadata.annotations[MINIMUM_FIRST] = "true"
     return record

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from muster.engine.core.segments import SEGMENT_SIZE, segment_of, segments
+from muster.engine.core.segments import SEGMENT_SIZE, give_segments, segment_of, segments
 from muster.groups.applications import Lookup, OwnerLoop, owner_chain, owner_kind, replicas_of
 from muster.model.batch import DaemonSet, Job, ReplicaSet, StatefulSet
 from muster.model.core import Pod
@@ -99,7 +99,7 @@ def derived_group(pod: Pod, amounts: Mapping[str, int], owner: Object | None) ->
     record = gang_record(group_name(pod), pod, owner, size)
     if SEGMENT_SIZE in pod.metadata.annotations and owner is not None:
         count = replicas_of(owner) or members
-        record.spec.sub_groups = segments("", count, members, {**above, **pod.metadata.annotations})
+        give_segments(record, segments("", count, members, {**above, **pod.metadata.annotations}))
     return record
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from muster.model.core import Pod
 from muster.model.quantity import whole
-from muster.model.scheduling import SubGroup, TopologyConstraint
+from muster.model.scheduling import PodGroup, SubGroup, TopologyConstraint
 
-__all__ = ["SEGMENT_SIZE", "segment_of", "segments"]
+__all__ = ["SEGMENT_SIZE", "give_segments", "segment_of", "segments"]
 
 SEGMENT_SIZE = "kai.scheduler/segment-size"
 _REQUIRED = "kai.scheduler/segment-topology-required-placement"
@@ -32,6 +32,14 @@ def segments(role: str, count: int, minimum: int, notes: Mapping[str, str]) -> l
         )
         for i in range(-(-count // size))
     ]
+
+
+def give_segments(group: PodGroup, sub_groups: list[SubGroup]) -> None:
+    """Gives a group its segments. A topology without a level for the whole group is then that of the segments only."""
+    group.spec.sub_groups = sub_groups
+    notes = group.metadata.annotations
+    if sub_groups and not any(name.startswith(f"{_TOPOLOGY}-") for name in notes):
+        notes.pop(_TOPOLOGY, None)
 
 
 def segment_of(pod: Pod, role: str, index_label: str, notes: Mapping[str, str]) -> str:
