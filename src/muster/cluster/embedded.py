@@ -78,15 +78,15 @@ class EmbeddedCluster:
             pass
         return self.store.version != before
 
-    def pods_to_come(self, ours: Collection[str]) -> Iterator[tuple[str, str, str]]:
+    def missing_pods(self, ours: Collection[str]) -> Iterator[tuple[str, str, str]]:
         """Yields the pods for the schedulers of those names that do not exist yet: key, key of the PodGroup, and what
         they wait for; that is empty if the PodGroup is not admitted."""
         for _, job in sorted(self.store.of(volcano_job.Job).items()):
-            yield from volcano_jobs.pods_to_come(self.store, job, ours)
+            yield from volcano_jobs.missing_pods(self.store, job, ours)
 
-    def unplayed(self, evicted: Collection[str]) -> Iterator[str]:
+    def ignored_policies(self, evicted: Collection[str]) -> Iterator[str]:
         """Yields what the input asked the controllers to do after evictions, and they did not do."""
-        yield from volcano_jobs.unplayed_policies(self.store, evicted)
+        yield from volcano_jobs.ignored_policies(self.store, evicted)
 
     def apply(self, plan: Plan) -> Outcome:
         """Applies the plan of a cycle."""

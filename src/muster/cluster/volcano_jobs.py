@@ -18,7 +18,7 @@ from muster.model import volcano_job
 from muster.model.core import Pod, PriorityClass
 from muster.model.meta import controller, timestamp
 from muster.model.meta import key as key_of
-from muster.model.pod_states import is_ready, is_terminating
+from muster.model.pod_states import is_active, is_ready, is_terminating
 from muster.model.scheduling import PodGroup
 from muster.model.storage import PersistentVolumeClaim
 from muster.model.volcano_job import JobSpec, JobState, TaskSpec
@@ -41,9 +41,14 @@ def reconcile(owners: Owners, job: volcano_job.Job, *, all_pods: bool = False) -
     _make_claims(owners, job)
     group = _make_group(owners, job, spec)
     members = {pod.metadata.name: pod for pod in owners.pods.of(job)}
-    if all_pods or group.status.phase not in _PENDING:
+    complete = _is_complete(job, spec, members)
+    if complete:
+        for pod in members.values():
+            if is_active(pod):
+                owners.dismiss(pod)
+    elif all_pods or group.status.phase not in _PENDING:
         _make_pods(owners, job, spec, group, members, all_pods)
-    _report(owners, job, spec, list(members.values()))
+    _report(owners, job, spec, list(members.values()), complete)
 
 
 def _make_claims(owners: Owners, job: volcano_job.Job) -> None:
@@ -110,7 +115,28 @@ def _has_started(job: volcano_job.Job, task: TaskSpec, members: Members) -> bool
     return sum(1 for pod in pods if is_ready(pod) or pod.status.phase == "Succeeded") >= (task.min_available or 0)
 
 
-def pods_to_come(
+def _is_complete(job: volcano_job.Job, spec: JobSpec, members: Members) -> bool:
+    """Returns whether enough pods have succeeded (minSuccess), or all pods of a task whose policy then ends the Job."""
+    done = {name for name, pod in members.items() if pod.status.phase == "Succeeded"}
+    if spec.min_success is not None and len(done) >= spec.min_success:
+        return True
+    for task in spec.tasks if done else ():
+        names = {f"{job.metadata.name}-{task.name}-{index}" for index in range(task.replicas)}
+        if names and names <= done and _completes_job(spec, task):
+            return True
+    return False
+
+
+def _completes_job(spec: JobSpec, task: TaskSpec) -> bool:
+    """Returns whether the Job is complete when all pods of the task have succeeded."""
+    # Volcano: the policies of the task come first.
+    for policy in (*task.policies, *spec.policies):
+        if {"TaskCompleted", "*"} & {policy.event, *policy.events}:
+            return policy.action == "CompleteJob"
+    return False
+
+
+def missing_pods(
     store: MemoryStore, job: volcano_job.Job, ours: Collection[str]
 ) -> Iterator[tuple[str, str, str]]:
     """Yields each pod of the Job for the schedulers of those names that does not exist yet: its key, the key of its
@@ -139,9 +165,9 @@ def pods_to_come(
                 yield key, f"{namespace}/{volcano_objects.group_name(job)}", waits
 
 
-def unplayed_policies(store: MemoryStore, evicted: Collection[str]) -> Iterator[str]:
-    """Yields the lifecycle policies whose event happened to pods of their Job, but which the simulated controller does
-    not play; `evicted` are the keys of the evicted pods."""
+def ignored_policies(store: MemoryStore, evicted: Collection[str]) -> Iterator[str]:
+    """Yields the lifecycle policies whose event happened to pods of their Job, but which the simulated controller
+    ignores; `evicted` are the keys of the evicted pods."""
     for key, job in sorted(store.of(volcano_job.Job).items()):
         for i, task in enumerate(job.spec.tasks):
             policies = [*task.policies, *job.spec.policies]
@@ -152,21 +178,25 @@ def unplayed_policies(store: MemoryStore, evicted: Collection[str]) -> Iterator[
             happened = {
                 "PodEvicted": any(one in evicted for one in keys),
                 "PodFailed": "Failed" in phases,
-                "TaskCompleted": bool(phases) and phases.count("Succeeded") == len(keys),
+                "TaskCompleted": bool(keys) and phases.count("Succeeded") == len(keys),
             }
             for policy in policies:
                 for event in happened:
+                    if event == "TaskCompleted" and policy.action == "CompleteJob":
+                        continue
                     if happened[event] and {event, "*"} & {policy.event, *policy.events}:
                         action = f"{policy.action} on {event} of task {volcano_job.task_name(task, i)}"
                         yield f"Volcano Job {key}: {action} is not simulated: only evicted pods are created again"
 
 
-def _report(owners: Owners, job: volcano_job.Job, spec: JobSpec, members: list[Pod]) -> None:
+def _report(owners: Owners, job: volcano_job.Job, spec: JobSpec, members: list[Pod], complete: bool) -> None:
     staying = [pod for pod in members if not is_terminating(pod)]
     by_phase = {phase: sum(1 for p in staying if (p.status.phase or "Pending") == phase) for phase in _PHASES}
     running, succeeded, failed = by_phase["Running"], by_phase["Succeeded"], by_phase["Failed"]
     phase = job.status.state.phase or "Pending"
-    if members and succeeded + failed == sum(task.replicas for task in spec.tasks):
+    if complete:
+        phase = "Completed"
+    elif members and succeeded + failed == sum(task.replicas for task in spec.tasks):
         phase = "Completed" if succeeded >= spec.min_available else "Failed"
     elif running + succeeded + failed >= spec.min_available:
         phase = "Running" if running else phase

@@ -143,7 +143,7 @@ class Run:
         for key, task in state.tasks.items():
             if state.needs_node(task):
                 result.pending[key] = self.reason(task)
-        for key, group, waits in self.cluster.pods_to_come(self.state.ours):
+        for key, group, waits in self.cluster.missing_pods(self.state.ours):
             result.pending[key] = self.why_absent(group, waits)
         result.pipelined = {key: node for key, node in self.plan.pipelined.items() if key in result.pending}
         result.devices = {key: ids for key, ids in self.devices.items() if key in result.binds}
@@ -185,8 +185,8 @@ class Run:
         finally:
             session.close()
         figures.fragmentation = summary.fragments(state, self.result.pending)
-        unplayed = self.cluster.unplayed({eviction.pod for eviction in self.result.evictions})
-        figures.warnings = [*self.warnings, *self.breaches.warnings(), *dict.fromkeys(unplayed)]
+        ignored = self.cluster.ignored_policies({eviction.pod for eviction in self.result.evictions})
+        figures.warnings = [*self.warnings, *self.breaches.warnings(), *dict.fromkeys(ignored)]
 
 
 def pictures(session: Session) -> dict[str, list[Picture]]:

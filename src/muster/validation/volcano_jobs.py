@@ -14,8 +14,8 @@ from muster.model.volcano_job import JobSpec, task_name
 from muster.validation.locator import Locator
 
 _KIND = volcano_job.Job.__name__
-# What the simulated controller does not do; the others need events that the simulator does not have.
-_NOT_SIMULATED = ("*", "PodEvicted", "PodFailed", "TaskCompleted", "TaskFailed")
+# The events that occur in a simulation; the simulated controller takes no action on them.
+_EVENTS = ("*", "PodEvicted", "PodFailed", "TaskCompleted", "TaskFailed")
 
 
 def volcano_job_findings(session: Session, locator: Locator) -> Iterator[Finding]:
@@ -69,14 +69,15 @@ def _tasks(key: str, spec: JobSpec, locator: Locator) -> Iterator[Finding]:
 
 
 def _policies(key: str, spec: JobSpec, locator: Locator) -> Iterator[Finding]:
-    """Reports policies that `muster simulate` does not play."""
+    """Reports policies that `muster simulate` ignores."""
     places = [("spec.policies", spec.policies)]
     places += [(f"spec.tasks[{i}].policies", task.policies) for i, task in enumerate(spec.tasks)]
     for path, policies in places:
         for i, policy in enumerate(policies):
-            events = [event for event in (*policy.events, policy.event) if event in _NOT_SIMULATED]
+            done = "TaskCompleted" if policy.action == "CompleteJob" else ""
+            events = [event for event in (*policy.events, policy.event) if event in _EVENTS and event != done]
             if events or policy.exit_code is not None:
                 what = ", ".join(events) if events else f"exit code {policy.exit_code}"
-                message = f"{path}[{i}]: muster simulate does not play {policy.action} on {what}: "
+                message = f"{path}[{i}]: muster simulate ignores {policy.action} on {what}: "
                 message += "it only creates evicted pods again"
                 yield locator.finding("notice", _KIND, key, "not-simulated", message, "", f"{path}[{i}]")

@@ -100,6 +100,34 @@ def test_a_job_that_has_ended_gets_no_pods() -> None:
     assert running.store.get(volcano_job.Job, "d/train").status.state.phase == "Completed"
 
 
+def test_a_completed_task_ends_the_job_if_its_policy_says_so() -> None:
+    policy = [{"event": "TaskCompleted", "action": "CompleteJob"}]
+    cluster = cluster_of(job(task("master", 1, policies=policy), task("worker", 2), minAvailable=1))
+    admit(cluster)
+    run_pod(cluster, "train-worker-0", "Succeeded")
+    assert len(names(cluster)) == 3
+    run_pod(cluster, "train-master-0", "Succeeded")
+    assert names(cluster) == ["train-master-0", "train-worker-0"]
+    assert cluster.store.get(volcano_job.Job, "d/train").status.state.phase == "Completed"
+    assert not list(cluster.ignored_policies(()))
+
+
+def test_enough_successes_end_the_job() -> None:
+    cluster = cluster_of(job(task("a", 3), minAvailable=1, minSuccess=2))
+    admit(cluster)
+    run_pod(cluster, "train-a-0", "Succeeded")
+    run_pod(cluster, "train-a-2", "Succeeded")
+    assert names(cluster) == ["train-a-0", "train-a-2"]
+
+
+def test_a_policy_whose_event_happened_and_that_is_not_simulated_is_reported() -> None:
+    cluster = cluster_of(job(task("a", 1), policies=[{"event": "*", "action": "RestartJob"}]))
+    admit(cluster)
+    assert not list(cluster.ignored_policies(()))
+    (told,) = cluster.ignored_policies({"d/train-a-0"})
+    assert told.startswith("Volcano Job d/train: RestartJob on PodEvicted of task a is not simulated")
+
+
 def test_a_job_that_is_deleted_takes_its_pods_and_its_group_along() -> None:
     batch = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train", "namespace": "d"}, "spec": {}}
     cluster = cluster_of(job(task("a", 1)), batch)
