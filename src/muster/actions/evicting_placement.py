@@ -35,7 +35,7 @@ class EvictingPlacement:
         self.claim = claim
         self.nodes = session.state.nodes
         self.costs = VictimCosts(session, units, pool)
-        self._before = [dict(held) for held, _ in session.usage(claim.queue)]
+        self._before = [dict(used) for used, _ in session.usage(claim.queue)]
         self._unit_of: dict[int, Unit] = {}  # id of an eviction's move → the unit it belongs to
         self._moves: list[Move] = []  # keeps those ids alive
         self._moving: dict[int, bool] = {}
@@ -249,9 +249,9 @@ class EvictingPlacement:
     def overflow(self) -> list[str]:
         """Returns the claim's resources in which the queue exceeds its limit, or its prior usage if that is more."""
         over: dict[str, None] = {}
-        for (held, limit), before in zip(self.session.usage(self.claim.queue), self._before, strict=True):
+        for (used, limit), before in zip(self.session.usage(self.claim.queue), self._before, strict=True):
             for name in self.claim.request:
-                if held.get(name, 0) > max(limit.get(name, 0), before.get(name, 0)):
+                if used.get(name, 0) > max(limit.get(name, 0), before.get(name, 0)):
                     over[name] = None
         return list(over)
 
@@ -273,7 +273,7 @@ class EvictingPlacement:
         makes += [lambda j=jobs[key]: self.pool.whole(j) for _, key in sorted(wholes)]  # type: ignore[misc]
         return makes
 
-    def holds(self) -> bool:
+    def has_capacity(self) -> bool:
         """Returns whether the nodes and the queue still have the capacity for what was placed."""
         if self.overflow():
             return False
@@ -322,7 +322,7 @@ class EvictingPlacement:
         self._promised = [m for m in statement.moves if m.kind == MoveKind.PIPELINE]
         self._used = {node for move in self._promised for node in move.nodes}
         self._asked = {n for t in self.claim.tasks for n, a in t.shape.amounts.items() if a > 0}
-        self.give_back(statement, self.taken(statement), self.holds, placed=True)
+        self.give_back(statement, self.taken(statement), self.has_capacity, placed=True)
 
     def placed(self, statement: Statement) -> dict[str, int]:
         """Returns the sum of the requests of the placed pods, without `pods`."""

@@ -64,13 +64,13 @@ class SubGroupPlacement:
         """Places the minimum of the group: that of its sub-groups, then its own pods."""
         parts = sorted(group.children, key=lambda part: (-self._size(part), part.name))
         least = len(parts) if group.least is None else group.least
-        held = sum(1 for part in parts if part.shortfall() == 0)
+        complete = sum(1 for part in parts if part.shortfall() == 0)
         for part in parts:
-            if held >= least:
+            if complete >= least:
                 break
             if part.shortfall() and self._part(part, offered, within):
-                held += 1
-        if held < least:
+                complete += 1
+        if complete < least:
             return False
         return self._own(group, offered, group.missing(), within)
 
@@ -80,11 +80,11 @@ class SubGroupPlacement:
             return False
         for node_set in self._sets(part, waiting, within):
             start, before = self.statement.checkpoint(), dict(offered)
-            held = self._minimum(part, offered, node_set)
+            placed = self._minimum(part, offered, node_set)
             if self.job.attempt.sub_group_results is not None and node_set is not None:
-                result = f"{node_set.label} {'holds' if held else 'fails'} sub-group {part.name}"
+                result = f"{node_set.label} {'holds' if placed else 'fails'} sub-group {part.name}"
                 self.job.attempt.sub_group_results.append(result)
-            if held:
+            if placed:
                 return True
             self.statement.rollback(start)
             offered.clear()

@@ -83,7 +83,7 @@ class VictimCosts:
             job = tasks[0].job
             assert job is not None
             singles += tasks[: self.units.surplus(job)]
-            wholes.append((self.units.holding(job), tasks, job))
+            wholes.append((self.units.placed_pods(job), tasks, job))
         singles.sort(key=lambda t: -relief[t.shape.id])
         best: tuple[float, int] | None = None
         for pods, tasks, whole in wholes:
@@ -125,12 +125,12 @@ class VictimCosts:
         signature = (self.session.signature(task), job.key)
         found = self._gains.get(signature)
         if found is None:
-            held: dict[int, dict[str, int]] = {}
+            used_by_node: dict[int, dict[str, int]] = {}
             for one in job.tasks.values():
                 if one.node >= 0:
-                    add(held.setdefault(one.node, {}), one.shape.amounts)
+                    add(used_by_node.setdefault(one.node, {}), one.shape.amounts)
             amounts = asked(task.shape.amounts)
             found = self._gains[signature] = sum(
-                min((here.get(n, 0) // a for n, a in amounts), default=1) for here in held.values()
+                min((here.get(n, 0) // a for n, a in amounts), default=1) for here in used_by_node.values()
             )
         return found

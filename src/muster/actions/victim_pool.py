@@ -12,7 +12,7 @@ from muster.engine.core.hooks import Bools
 from muster.engine.core.jobs import Job, Queue, Shape, Status, Task
 from muster.engine.core.nodes import MoveKind
 from muster.engine.core.resources import asked
-from muster.engine.evictions.claim import HOLDING, PREEMPT, Claim, Unit, Units
+from muster.engine.evictions.claim import PLACED_STATUSES, PREEMPT, Claim, Unit, Units
 from muster.engine.evictions.victims import Opinions
 
 if TYPE_CHECKING:
@@ -175,9 +175,9 @@ class VictimPool:
 
 def _all_that_hold(units: Units, job: Job, tasks: Sequence[Task]) -> bool:
     """Returns whether these are all pods of the job that have a node."""
-    if not tasks or len(tasks) == units.holding(job):
+    if not tasks or len(tasks) == units.placed_pods(job):
         return bool(tasks)
-    return len(tasks) == sum([task.node >= 0 and task.status in HOLDING for task in job.tasks.values()])
+    return len(tasks) == sum([task.node >= 0 and task.status in PLACED_STATUSES for task in job.tasks.values()])
 
 
 def _promises(session: Session, units: Units, claim: Claim) -> dict[int, list[Unit]]:

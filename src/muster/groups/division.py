@@ -91,13 +91,13 @@ def _filled(start: Mapping[str, int], limit: Mapping[str, int], amount: int) -> 
     """Adds an amount to groups that start with some replicas and have a limit, the lowest group first."""
 
     def at(level: int) -> dict[str, int]:
-        return {name: max(held, min(limit[name], level)) for name, held in start.items()}
+        return {name: max(given, min(limit[name], level)) for name, given in start.items()}
 
-    held = sum(start.values())
+    given = sum(start.values())
     top = max(limit.values(), default=0)
-    level = _last(lambda n: sum(at(n).values()) - held <= amount, range(top + 1))
+    level = _last(lambda n: sum(at(n).values()) - given <= amount, range(top + 1))
     filled = at(level)
-    left = amount - (sum(filled.values()) - held)
+    left = amount - (sum(filled.values()) - given)
     for name in filled:
         if left and filled[name] == level < limit[name]:
             filled[name] += 1
@@ -105,12 +105,12 @@ def _filled(start: Mapping[str, int], limit: Mapping[str, int], amount: int) -> 
     return filled
 
 
-def _last(holds: Callable[[int], bool], numbers: range) -> int:
+def _last(condition: Callable[[int], bool], numbers: range) -> int:
     """The last number for which a monotone condition holds; it must hold for the first number."""
     low, high = numbers.start, numbers.stop
     while high - low > 1:
         middle = (low + high) // 2
-        if holds(middle):
+        if condition(middle):
             low = middle
         else:
             high = middle

@@ -46,8 +46,8 @@ class Grouping:
         if found is None:
             rank = {group: i for i, group in enumerate(groups)}
             found = self._group_of[groups] = {}
-            for name, held in self.groups_by_node.items():
-                ours = [group for group in held if group in rank]
+            for name, its in self.groups_by_node.items():
+                ours = [group for group in its if group in rank]
                 if ours:
                     found[name] = min(ours, key=rank.__getitem__)
         return found
@@ -57,9 +57,9 @@ class Grouping:
         groups = tuple(rules.groups)
         found = self._closed.get(groups)
         if found is None:
-            held = set(self.group_of(groups).values())
+            its = set(self.group_of(groups).values())
             why = {group: DOES_NOT_EXIST if group in rules.unknown else HAS_NO_NODES for group in groups}
-            found = self._closed[groups] = {group: text for group, text in why.items() if group not in held}
+            found = self._closed[groups] = {group: text for group, text in why.items() if group not in its}
         return found
 
     def overlaps(self, groups: tuple[str, ...]) -> Mapping[str, list[str]]:
@@ -67,9 +67,9 @@ class Grouping:
         found = self._shared.get(groups)
         if found is None:
             ours = set(groups)
-            several = {name: ours.intersection(held) for name, held in sorted(self.groups_by_node.items())}
+            several = {name: ours.intersection(its) for name, its in sorted(self.groups_by_node.items())}
             found = self._shared[groups] = {
-                name: sorted(held, key=groups.index) for name, held in several.items() if len(held) > 1
+                name: sorted(its, key=groups.index) for name, its in several.items() if len(its) > 1
             }
         return found
 
@@ -101,5 +101,5 @@ class Grouping:
 
     def group_of_unlisted_node(self, groups: tuple[str, ...], node: str, labels: Mapping[str, str]) -> str | None:
         """The group of a node that is not in this index (yet)."""
-        held = self._membership.of(node, labels)
-        return next((group for group in groups if group in held), None)
+        its = self._membership.of(node, labels)
+        return next((group for group in groups if group in its), None)

@@ -26,10 +26,10 @@ def matches(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
     for key, value in selector.match_labels.items():
         if labels.get(key) != value:
             return False
-    return all(holds(e.key, e.operator, e.values, labels) for e in selector.match_expressions)
+    return all(expression_matches(e.key, e.operator, e.values, labels) for e in selector.match_expressions)
 
 
-def holds(key: str, operator: str, values: Sequence[str], labels: Mapping[str, str]) -> bool:
+def expression_matches(key: str, operator: str, values: Sequence[str], labels: Mapping[str, str]) -> bool:
     """Returns whether one expression matches. A missing label satisfies NotIn and DoesNotExist only."""
     value = labels.get(key)
     if operator == "In":
@@ -59,12 +59,12 @@ def node_matches(selector: NodeSelector, name: str, labels: Mapping[str, str]) -
 
 
 def term_matches(term: NodeSelectorTerm, name: str, labels: Mapping[str, str]) -> bool:
-    """Returns whether every expression of the term holds for the node; an empty term selects no node."""
+    """Returns whether every expression of the term matches the node; an empty term selects no node."""
     if not term.match_expressions and not term.match_fields:
         return False
     fields = {"metadata.name": name}
-    return all(holds(e.key, e.operator, e.values, labels) for e in term.match_expressions) and all(
-        holds(e.key, e.operator, e.values, fields) for e in term.match_fields
+    return all(expression_matches(e.key, e.operator, e.values, labels) for e in term.match_expressions) and all(
+        expression_matches(e.key, e.operator, e.values, fields) for e in term.match_fields
     )
 
 

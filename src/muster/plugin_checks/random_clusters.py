@@ -41,11 +41,11 @@ def _made(version: str, kind: str, meta: dict[str, Any], **parts: Any) -> Object
 
 def state_of(objects: Iterable[Object]) -> State:
     """The engine's state of a cluster."""
-    held: dict[str, dict[str, Object]] = {}
+    by_kind: dict[str, dict[str, Object]] = {}
     for one in objects:
-        held.setdefault(type(one).__name__, {})[key(one)] = one
+        by_kind.setdefault(type(one).__name__, {})[key(one)] = one
     state = State()
-    state.load(held)
+    state.load(by_kind)
     return state
 
 

@@ -62,11 +62,11 @@ class Drf(Plugin, JobOrder, Preemptable, QueueOrder, Reclaimable, Ledger):
         answers = []
         for task in candidates:
             assert task.job is not None
-            held = left.get(task.job.key)
-            if held is None:
-                held = left[task.job.key] = dict(self._allocated(task.job))
-            add(held, task.shape.amounts, -1)
-            other = dominant_share(held, self._total)
+            used = left.get(task.job.key)
+            if used is None:
+                used = left[task.job.key] = dict(self._allocated(task.job))
+            add(used, task.shape.amounts, -1)
+            other = dominant_share(used, self._total)
             answers.append(share < other or abs(share - other) <= _DELTA)
         return answers
 
@@ -135,7 +135,7 @@ class Hierarchy:
         self._total = total
         self._root = _Node(None, 1.0)
         self._leaves: dict[str, _Node] = {}
-        self._held: dict[str, dict[str, int]] = {}  # job → allocated, pipelined included
+        self._usage: dict[str, dict[str, int]] = {}  # job → allocated, pipelined included
         self._used: dict[str, int] = {}
         for job in jobs:
             if job.queue is not None:
@@ -161,7 +161,7 @@ class Hierarchy:
             add(request, task.shape.amounts)
         leaf.request = request
         node.children[f"job {job.key}"] = self._leaves[job.key] = leaf
-        self._held[job.key] = dict(job.allocated)
+        self._usage[job.key] = dict(job.allocated)
         add(self._used, job.allocated)
 
     # --- shares
@@ -170,13 +170,13 @@ class Hierarchy:
         return frozenset(name for name, amount in self._total.items() if self._used.get(name, 0) < amount)
 
     def _weigh_leaf(self, key: str) -> None:
-        leaf, held = self._leaves[key], self._held[key]
+        leaf, used = self._leaves[key], self._usage[key]
         assert leaf.request is not None
-        leaf.allocated = held
-        leaf.share = dominant_share(held, self._total)
+        leaf.allocated = used
+        leaf.share = dominant_share(used, self._total)
         leaf.saturated = any(
             amount > 0 and asks > 0 and (amount >= asks or name not in self._left)
-            for name, amount in held.items()
+            for name, amount in used.items()
             if (asks := leaf.request.get(name, 0))
         )
 
@@ -232,7 +232,7 @@ class Hierarchy:
 
     def move(self, job: Job, request: Mapping[str, int], times: int) -> None:
         if job.key in self._leaves:
-            add(self._held[job.key], request, times)
+            add(self._usage[job.key], request, times)
             add(self._used, request, times)
             self._changed[job.key] = None
 

@@ -96,12 +96,12 @@ class JobMinimums:
     def shift(self, move: Move, sign: int) -> None:
         """Counts a move: its tasks get capacity (+1), or give it back (−1)."""
         without = move.previous_status
-        holding = Status.ALLOCATED if move.kind == MoveKind.ALLOCATE else Status.PIPELINED
+        placed = Status.ALLOCATED if move.kind == MoveKind.ALLOCATE else Status.PIPELINED
         if move.kind == MoveKind.EVICT:
-            without, holding = Status.RELEASING, move.previous_status
+            without, placed = Status.RELEASING, move.previous_status
         for task in move.tasks:
             self._count(task, without, -sign)
-            self._count(task, holding, sign)
+            self._count(task, placed, sign)
 
     # --- questions
 

@@ -196,16 +196,16 @@ class Proportion(
 
     def reclaimable(self, claimer: Task, candidates: Sequence[Task]) -> list[bool]:
         """Names pods of queues that use more than they deserve, as long as they do."""
-        held: dict[str, dict[str, int]] = {}
+        used: dict[str, dict[str, int]] = {}
         answers = []
         for task in candidates:
             account = self._accounts.get(task.job.queue_name) if task.job is not None else None
             if account is None:
                 answers.append(False)
                 continue
-            allocated = held.get(account.queue.name)
+            allocated = used.get(account.queue.name)
             if allocated is None:
-                allocated = held[account.queue.name] = dict(account.allocated)
+                allocated = used[account.queue.name] = dict(account.allocated)
             beyond = not at_most(allocated, account.deserved)
             if beyond:
                 add(allocated, task.shape.amounts, -1)

@@ -1,4 +1,4 @@
-"""The messages from the event loop to the cycle thread, which the cache's inbox holds."""
+"""The messages from the event loop to the cycle thread; they are queued in the inbox of the cache."""
 
 from __future__ import annotations
 

@@ -33,10 +33,10 @@ def comparison_page(comparison: Comparison) -> str:
         (f"fragmentation of {name}", *("–" if x is None else f"{x:.1%}" for x in pair))
         for name, pair in comparison.fragmentation.items()
     ]
-    for queue, (a_held, b_held) in comparison.allocated.items():
+    for queue, (a_used, b_used) in comparison.allocated.items():
         figures += [
-            (f"queue {queue}, {name}", display(name, a_held.get(name, 0)), display(name, b_held.get(name, 0)))
-            for name in sorted({*a_held, *b_held} - {"pods"})
+            (f"queue {queue}, {name}", display(name, a_used.get(name, 0)), display(name, b_used.get(name, 0)))
+            for name in sorted({*a_used, *b_used} - {"pods"})
         ]
     parts = [
         f"<h1>{escape(one)} and {escape(two)}</h1>",
@@ -203,7 +203,7 @@ def _queues(result: Result, hues: Mapping[str, int]) -> str:
                 f'<div class="queue"><b>{escape(name)}</b><span class="soft">{escape(resource)}</span>'
                 f'<div class="track">{fill}{mark}</div><span>{escape(text)}</span></div>'
             )
-    return "\n".join(rows) or '<p class="soft">No queue holds anything.</p>'
+    return "\n".join(rows) or '<p class="soft">No queue uses resources.</p>'
 
 
 def _pending(result: Result) -> str:

@@ -10,7 +10,7 @@ from muster.model.selectors import (
     check_label_selector,
     check_node_selector,
     check_toleration,
-    holds,
+    expression_matches,
     matches,
     node_matches,
     tolerates,
@@ -53,12 +53,12 @@ def test_all_labels_and_expressions_must_hold() -> None:
     ],
 )
 def test_each_operator(key: str, operator: str, values: list[str], expected: bool) -> None:
-    assert holds(key, operator, values, LABELS) is expected
+    assert expression_matches(key, operator, values, LABELS) is expected
 
 
 def test_an_unknown_operator_is_refused() -> None:
     with pytest.raises(ValueError, match="'Matches' is not one of In"):
-        holds("app", "Matches", ["web"], LABELS)
+        expression_matches("app", "Matches", ["web"], LABELS)
 
 
 def requirement(key: str, operator: str, *values: str) -> NodeSelectorRequirement:

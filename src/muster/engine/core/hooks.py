@@ -2,8 +2,8 @@
 
 A plugin is a class whose base classes are its extension points (`class Gang(Plugin, JobValid, JobOrder, ...)`). It is
 made once per configuration and opened once per cycle. Everything about nodes is asked for *all nodes at once*: a
-`NodeView` holds columns, an answer is an array with one entry per column. A view may be the whole cluster, a few
-changed nodes, or hypothetical columns that hold one node several times ("with two more of these pods"), so an answer
+A `NodeView` has columns, an answer is an array with one entry per column. A view may be the whole cluster, a few
+changed nodes, or hypothetical columns that have one node several times ("with two more of these pods"), so an answer
 must be computed element by element from the view alone; that is what makes cached, sliced and batched answers equal to
 fresh answers.
 
@@ -223,7 +223,7 @@ class QueueQuota(Hook):
         """Returns why it admits none: the inequality with its numbers."""
 
     def usage(self, queue: Queue) -> Sequence[tuple[Mapping[str, int], Mapping[str, float]]]:
-        """(what is held, what may be held at most) of the queue and of every ancestor that limits it, as of now."""
+        """Returns (usage, limit) of the queue and of every ancestor that limits it, as of now."""
         return ()
 
     def closed(self, queue: Queue) -> Reason | None:

@@ -102,7 +102,7 @@ class DevicePicker(Hook):
 
     @abstractmethod
     def devices(self, task: Task) -> list[int] | None:
-        """The ids that the task holds, once it is allocated; None if it wants none."""
+        """Returns the ids that are allocated to the task; None if it requests none."""
 
 
 class BindEffects(Hook):

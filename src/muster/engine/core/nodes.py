@@ -175,7 +175,7 @@ class Nodes:
         delta = self.delta(task.shape, MoveKind.ALLOCATE).copy()
         if task.status == Status.RELEASING:
             size = self.axis.size
-            delta[size : 2 * size] = 0  # what it holds is already coming free
+            delta[size : 2 * size] = 0  # its resources are already being released
         self.rows[:, task.node] += sign * delta
         self.log.append(task.node)
         if sign > 0:

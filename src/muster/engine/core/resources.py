@@ -74,7 +74,7 @@ def exact_sum(amounts: Vector) -> int:
 
 
 def total_of(nodes: Nodes) -> dict[str, int]:
-    """What all nodes offer together."""
+    """Returns the allocatable amounts of all nodes together."""
     sums = [exact_sum(row) for row in nodes.alloc]
     return {name: amount for name, amount in zip(nodes.axis.names, sums, strict=True) if amount or name in ALWAYS}
 
@@ -105,7 +105,9 @@ def empty(amounts: Amounts) -> bool:
 
 
 def asked(request: Mapping[str, int]) -> list[tuple[str, int]]:
-    """The dimensions by which a request is held against a limit: those it asks for. Volcano: never `pods`."""
+    """Returns the dimensions in which a request is compared with a limit: those that it requests. Volcano: never
+    `pods`.
+    """
     return [(name, amount) for name, amount in request.items() if amount > 0 and name != "pods"]
 
 

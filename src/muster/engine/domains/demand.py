@@ -36,13 +36,13 @@ class Need:
 
 def unplaced(tasks: Iterable[Task], minimum: int) -> tuple[list[Task], int]:
     """The pods that wait for a node, and how many of them must get one beside those that have it."""
-    pending, held = [], 0
+    pending, placed = [], 0
     for task in tasks:
         if task.status == Status.PENDING:
             pending.append(task)
         elif task.status not in _GONE:
-            held += 1
-    return pending, minimum - held
+            placed += 1
+    return pending, minimum - placed
 
 
 class Demand:
@@ -110,7 +110,7 @@ class Counts:
             counted.append(cut.sums(cut.count(copies(rows, task.shape.request(self.demand.axis)) * usable)))
         return cut.sums(cut.count(np.maximum(rows, 0))), counted
 
-    def holds(self, level: int, need: Need, when: int = FREE) -> Bools:
+    def fits(self, level: int, need: Need, when: int = FREE) -> Bools:
         """The segments of a level that these conditions do not refuse."""
         offset = self._size if when == FREE else 0
         free = self._free[level]
@@ -128,7 +128,7 @@ class Counts:
         return self._promised or bool((root[: self._size] != root[self._size :]).any())
 
     def now(self, level: int, need: Need) -> Bools:
-        return self.holds(level, need, NOW)
+        return self.fits(level, need, NOW)
 
     def ratio(self, level: int) -> Floats:
         """Requested to free, of the scarcest resource: the larger, the fuller the domain would be."""

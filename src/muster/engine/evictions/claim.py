@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from muster.engine.core.session import Session
 
 RECLAIM, PREEMPT = "reclaim", "preempt"
-HOLDING = (Status.BINDING, Status.BOUND, Status.RUNNING, Status.UNKNOWN)
+PLACED_STATUSES = (Status.BINDING, Status.BOUND, Status.RUNNING, Status.UNKNOWN)
 _EVICTABLE = (Status.BOUND, Status.RUNNING)
 _COUNTED = (Status.BINDING, Status.BOUND, Status.RUNNING, Status.SUCCEEDED)
 _PRIORITY = Reason("priority", "its priority is not below the claimer's")
@@ -41,18 +41,18 @@ class Claim:
     priority: int = 0  # of the job
     pod_priority: int = 0  # the lowest of its pods
     within: bool = False  # preempt: victims are pods of the claiming job itself
-    held: dict[str, dict[str, int]] = field(default_factory=dict)  # queue → what it held when the claim began
+    usage: dict[str, dict[str, int]] = field(default_factory=dict)  # queue → its usage when the claim began
 
     def __post_init__(self) -> None:
         self.request = dict(asked(request_of(self.tasks)))
         self.priority = effective_priority(self.job)
         self.pod_priority = min((task.priority for task in self.tasks), default=0)
 
-    def held_by(self, queue: str, now: dict[str, int]) -> dict[str, int]:
-        """What the queue held when the claim began; to be asked before anything of it is evicted."""
-        found = self.held.get(queue)
+    def usage_before(self, queue: str, now: dict[str, int]) -> dict[str, int]:
+        """Returns the usage of the queue when the claim began; called before any of its pods is evicted."""
+        found = self.usage.get(queue)
         if found is None:
-            found = self.held[queue] = dict(now)
+            found = self.usage[queue] = dict(now)
         return found
 
 
@@ -150,8 +150,8 @@ class Units:
             return 0
         return max(sum([job.count[status] for status in _COUNTED]) - job.min_available, 0)
 
-    def holding(self, job: Job) -> int:
-        return sum([job.count[status] for status in HOLDING])
+    def placed_pods(self, job: Job) -> int:
+        return sum([job.count[status] for status in PLACED_STATUSES])
 
     def is_surplus(self, task: Task) -> bool:
         """Whether the job, the task's role and its sub-group keep their minimums without this pod."""
@@ -183,7 +183,7 @@ class Units:
         """Returns why the unit must not be evicted; None: it may be evicted now."""
         if unit.promise:
             return None if unit.tasks[0].status == Status.PIPELINED else _PRIORITY
-        if any(task.status not in HOLDING for task in unit.tasks):
+        if any(task.status not in PLACED_STATUSES for task in unit.tasks):
             return _PRIORITY  # a part of it was evicted with another unit
         if not unit.whole and not self.is_surplus(unit.tasks[0]):
             return Reason("gang-minimum", f"{unit.job.shown} needs it for its minimum of {unit.job.min_available}")

@@ -33,7 +33,7 @@ class ClaimBackoff:
 class PromiseRecord:
     """The promises and back-offs kept from cycle to cycle. After a restart only the pods' nominations are known."""
 
-    held: dict[str, dict[str, str]] = field(default_factory=dict)  # job → pod → node
+    nodes: dict[str, dict[str, str]] = field(default_factory=dict)  # job → pod → node
     free_since: dict[str, float] = field(default_factory=dict)  # job → when nothing more was being released for it
     backoff: dict[str, ClaimBackoff] = field(default_factory=dict)  # by job
     withdrawn: dict[str, str] = field(default_factory=dict)  # pod → a nomination that is void but still on the pod
@@ -67,12 +67,12 @@ class Promises:
 
     def _promised(self, job: Job) -> dict[str, str]:
         """Pod → node: what was promised to the job and is not bound yet."""
-        held = self.record.held.get(job.key, {})
+        promised = self.record.nodes.get(job.key, {})
         found = {}
         for key, task in sorted(job.tasks.items()):
             if task.status != Status.PENDING:
                 continue
-            node = held.get(key, "")
+            node = promised.get(key, "")
             if not node and self.record.withdrawn.get(key) != task.nominated:
                 node = task.nominated  # of an earlier run of the scheduler
             if node:
@@ -179,7 +179,7 @@ class Promises:
     def close(self) -> bool:
         """Remember the promises; whether any was made or withdrawn."""
         record, now, state = self.record, self.session.now, self.session.state
-        changed = record.held != self.kept
+        changed = record.nodes != self.kept
         for key, why in self.reasons.items():
             before = record.backoff.get(key)
             wait = min(before.wait * 2, LONGEST_BACKOFF_S) if before is not None else BACKOFF_S
@@ -194,9 +194,9 @@ class Promises:
             if job.count[Status.PENDING] + job.count[Status.PIPELINED] + job.count[Status.ALLOCATED]
             for key, task in job.tasks.items()
             if task.nominated and nominations.get(key) != task.nominated
-            and not self._fulfilled(task)  # if its binding fails the promise still holds
+            and not self._fulfilled(task)  # if its binding fails the promise is still valid
         }
-        record.held, record.free_since = self.kept, self.free_since
+        record.nodes, record.free_since = self.kept, self.free_since
         return changed
 
     def _fulfilled(self, task: Task) -> bool:

@@ -112,7 +112,7 @@ class PodIndex(Ledger):
 
     def with_anti_affinity(self, selection: int, key: str, *, staying: bool = False) -> Tally:
         """Pods with this required anti-affinity term."""
-        return self._tally(("held", selection, key), key, None, staying)
+        return self._tally(("anti-affinity", selection, key), key, None, staying)
 
     def preference_weights(self, selection: int, key: str) -> Tally:
         """The weights with which pods attract the pods that the selection matches."""
@@ -260,7 +260,7 @@ class PodIndex(Ledger):
         pod_class = PodClass(len(self._classes), rules, matched_by, terminating)
         self._classes[rules.id, matched_by, terminating] = pod_class
         counted: list[tuple[Hashable, int]] = [(("match", selection), 1) for selection in sorted(matched_by)]
-        counted += [(("held", *term), count) for term, count in rules.anti_affinity_terms().items()]
+        counted += [(("anti-affinity", *term), count) for term, count in rules.anti_affinity_terms().items()]
         counted += [(("pull", *term), weight) for term, weight in rules.preference_weights().items()]
         counted += [(("require", *term), count) for term, count in rules.affinity_terms().items()]
         for what, weight in counted:

@@ -17,7 +17,7 @@ from muster.engine.core.hooks import Bools
 from muster.engine.core.nodes import Nodes
 from muster.engine.core.static import PerSpec, read_only
 from muster.model.core import Node, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodSpec
-from muster.model.selectors import holds
+from muster.model.selectors import expression_matches
 
 Weights = NDArray[np.int64]
 
@@ -82,7 +82,7 @@ def selected(selector: NodeSelector, nodes: Nodes) -> Bools:
 
 
 def term_selects(term: NodeSelectorTerm, nodes: Nodes) -> Bools:
-    """The nodes for which every expression of the term holds; an empty term selects none."""
+    """Returns the nodes that every expression of the term matches; an empty term selects none."""
     found = np.full(len(nodes), bool(term.match_expressions or term.match_fields))
     try:
         for e in term.match_expressions:
@@ -100,7 +100,7 @@ def _accepts(key: str, operator: str, values: Sequence[str]) -> Callable[[str | 
         return lambda have: have is not None and have in listed
     if operator == "NotIn":
         return lambda have: have is None or have not in listed
-    return lambda have: holds(key, operator, values, {} if have is None else {key: have})
+    return lambda have: expression_matches(key, operator, values, {} if have is None else {key: have})
 
 
 def _field_selects(e: NodeSelectorRequirement, nodes: Nodes) -> Bools:

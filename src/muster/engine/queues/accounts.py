@@ -17,8 +17,8 @@ from muster.engine.evictions.claim import RECLAIM, Claim, request_of
 from muster.engine.queues.limits import Origin
 from muster.model.quantity import display
 
-_HOLDING = [int(status) for status in ALLOCATED_LIKE]
-_STAYING = [*_HOLDING, int(Status.UNKNOWN)]
+_ON_NODE = [int(status) for status in ALLOCATED_LIKE]
+_STAYING = [*_ON_NODE, int(Status.UNKNOWN)]
 
 
 class Account:
@@ -77,16 +77,16 @@ class Account:
 
     def deserves(self, amounts: Mapping[str, int]) -> bool:
         """Whether the queue would stay within its deserved share in each of these amounts."""
-        held, deserved = self.allocated, self.deserved
-        return all(held.get(n, 0) + amounts[n] < deserved.get(n, 0) + SLACK for n in self.named(amounts))
+        used, deserved = self.allocated, self.deserved
+        return all(used.get(n, 0) + amounts[n] < deserved.get(n, 0) + SLACK for n in self.named(amounts))
 
     def gives_nothing(self, claim: Claim) -> bool:
         """Whether the queue has at most its deserved share of every claimed resource."""
-        held, deserved = self.held_before(claim), self.deserved
-        return not any(held.get(n, 0) >= deserved.get(n, 0) + SLACK for n in claim.request)
+        used, deserved = self.usage_before(claim), self.deserved
+        return not any(used.get(n, 0) >= deserved.get(n, 0) + SLACK for n in claim.request)
 
-    def held_before(self, claim: Claim) -> dict[str, int]:
-        return claim.held_by(self.queue.name, self.allocated)
+    def usage_before(self, claim: Claim) -> dict[str, int]:
+        return claim.usage_before(self.queue.name, self.allocated)
 
     def keeps(self, claim: Claim, victims: Sequence[Task]) -> bool:
         """Whether the queue must keep these pods of one job.
@@ -96,7 +96,7 @@ class Account:
         take it below its share.
         """
         taken = request_of(victims)
-        before, now, deserved = self.held_before(claim), self.allocated, self.deserved
+        before, now, deserved = self.usage_before(claim), self.allocated, self.deserved
         over = [n for n in self.named(taken) if before.get(n, 0) >= deserved.get(n, 0) + SLACK]
         if not any(n in claim.request for n in over):
             return True
@@ -106,7 +106,7 @@ class Account:
 
     def gives_at_most(self, claim: Claim) -> dict[str, float]:
         """Returns the bound that `keeps` sets for all victims together."""
-        before, now, deserved = self.held_before(claim), self.allocated, self.deserved
+        before, now, deserved = self.usage_before(claim), self.allocated, self.deserved
         if claim.rule != RECLAIM or (
             claim.last_resort and any(now.get(n, 0) >= deserved.get(n, 0) + SLACK for n in claim.request)
         ):
@@ -227,11 +227,11 @@ def reserves(job: Job) -> bool:
     """
     if job.phase == "Inqueue":
         return True
-    return job.phase == "Running" and holding(job) >= job.min_available
+    return job.phase == "Running" and placed_pods(job) >= job.min_available
 
 
-def holding(job: Job) -> int:
-    return sum([job.count[status] for status in _HOLDING])
+def placed_pods(job: Job) -> int:
+    return sum([job.count[status] for status in _ON_NODE])
 
 
 def elastic(job: Job) -> dict[str, int]:

@@ -67,8 +67,8 @@ class VolumeBinder(Ledger):
         self.objects: Mapping[str, Mapping[str, Object]] = session.state.objects
         self.claims = VolumeClaims(self.objects)
         self.assumed: dict[str, AssumedBinding] = {}  # by claim key
-        self._holders: dict[str, int] = {}  # claim key → pods that hold it
-        self._held: dict[str, list[str]] = {}  # pod key → the claims it holds
+        self._users: dict[str, int] = {}  # claim key → pods that use it
+        self._claims_of: dict[str, list[str]] = {}  # pod key → its claims
         self._kinds: dict[int, tuple[bool, bool]] = {}  # shape → (has claims, has disks)
         self._pod_claims: dict[tuple[int, Hashable], PodClaims] = {}
         self._found: dict[tuple[int, Hashable], ClaimFit] = {}  # void when a reservation changes
@@ -242,18 +242,18 @@ class VolumeBinder(Ledger):
                 self.assumed[claim.key] = AssumedBinding(volume, "" if volume else self.nodes.names[node])
                 self.matching.take(volume)
                 self._found.clear()
-        self._held[task.key] = [claim.key for claim in claims.delayed]
-        for key in self._held[task.key]:
-            self._holders[key] = self._holders.get(key, 0) + 1
+        self._claims_of[task.key] = [claim.key for claim in claims.delayed]
+        for key in self._claims_of[task.key]:
+            self._users[key] = self._users.get(key, 0) + 1
 
     def _release(self, task: Task) -> None:
-        for key in self._held.pop(task.key, ()):
-            self._holders[key] -= 1
-            if not self._holders[key]:
-                del self._holders[key]
+        for key in self._claims_of.pop(task.key, ()):
+            self._users[key] -= 1
+            if not self._users[key]:
+                del self._users[key]
                 self.matching.release(self.assumed.pop(key).volume)
                 self._found.clear()
 
-    def held(self, task: Task) -> list[tuple[str, AssumedBinding]]:
+    def assumed_bindings(self, task: Task) -> list[tuple[str, AssumedBinding]]:
         """Returns the claims that are assumed for the placed pod, with their bindings."""
-        return [(key, self.assumed[key]) for key in self._held.get(task.key, ())]
+        return [(key, self.assumed[key]) for key in self._claims_of.get(task.key, ())]

@@ -15,7 +15,7 @@ from muster.engine.core.hooks import Bools, Index
 from muster.engine.core.nodes import Nodes
 from muster.model.affinity import NodeSelector, NodeSelectorTerm
 from muster.model.meta import LabelSelector
-from muster.model.selectors import check_label_selector, check_node_term, holds
+from muster.model.selectors import check_label_selector, check_node_term, expression_matches
 from muster.model.storage import PersistentVolume, TopologySelectorTerm
 
 Requirement = tuple[str, str, Sequence[str]]  # label, operator, values
@@ -77,14 +77,14 @@ class VolumeTopology:
         if not term.match_expressions and not term.match_fields:
             return _NONE
         # kube-scheduler: a volume's affinity is compared with a node's labels alone, the node's name is not given.
-        if not all(holds(e.key, e.operator, e.values, {"metadata.name": ""}) for e in term.match_fields):
+        if not all(expression_matches(e.key, e.operator, e.values, {"metadata.name": ""}) for e in term.match_fields):
             return _NONE
         return self.where([(e.key, e.operator, e.values) for e in term.match_expressions])
 
     # --- classes and capacity
 
     def topologies(self, terms: Sequence[TopologySelectorTerm]) -> Bools:
-        """The nodes that one of a class's allowed topologies holds for; none given allows all nodes."""
+        """Returns the nodes that one of a class's allowed topologies matches; without topologies all nodes."""
         if not terms:
             return np.ones(len(self.nodes), np.bool_)
         found = self._union(
@@ -111,7 +111,7 @@ class VolumeTopology:
     # --- labels
 
     def where(self, requirements: Sequence[Requirement]) -> Index:
-        """The nodes for whose labels all of these hold, sorted."""
+        """Returns the nodes whose labels match all of these, sorted."""
         looked_up = [r for r in requirements if r[1] == "In"]
         found = self.everywhere
         for n, (key, _, values) in enumerate(looked_up):
@@ -124,7 +124,7 @@ class VolumeTopology:
 
     def _compare(self, key: str, operator: str, values: Sequence[str]) -> Bools:
         def accepts(value: str | None) -> bool:
-            return holds(key, operator, values, {} if value is None else {key: value})
+            return expression_matches(key, operator, values, {} if value is None else {key: value})
 
         return self.nodes.labels.where(key, accepts)
 

@@ -87,9 +87,9 @@ class VolumeUsage:
                 del on[node]
                 if not on:
                     del self.disks[disk.identity]
-        for held in self.attachable(task):
-            if not held.plugin or self.migrated(held.plugin)[node]:
-                self._attach((held.driver, held.handle), node, sign)
+        for attached in self.attachable(task):
+            if not attached.plugin or self.migrated(attached.plugin)[node]:
+                self._attach((attached.driver, attached.handle), node, sign)
 
     def _attach(self, volume: tuple[str, str], node: int, sign: int) -> None:
         on = self.attached.setdefault(volume, {})

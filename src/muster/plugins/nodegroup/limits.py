@@ -31,7 +31,7 @@ class GroupLimits(NodeFilter):
     def __init__(self) -> None:
         self.limits: dict[str, Limits] = {}
         self.faults: dict[str, str] = {}  # queue → what is wrong with its annotation
-        self._held: dict[str, dict[str, Amounts]] = {}  # queue → group → resource → amount
+        self._usage: dict[str, dict[str, Amounts]] = {}  # queue → group → resource → amount
 
     def read(self, queues: Iterable[Queue]) -> None:
         """Reads the annotations of all queues."""
@@ -46,16 +46,16 @@ class GroupLimits(NodeFilter):
     def open(self, queues: Mapping[str, Queue], group_classes: GroupClasses) -> None:
         """Counts the usage of the limited queues at the start of the cycle."""
         self._group_classes = group_classes
-        self._held = {name: {group: {} for group in limits} for name, limits in self.limits.items()}
-        for name in self._held:
+        self._usage = {name: {group: {} for group in limits} for name, limits in self.limits.items()}
+        for name in self._usage:
             for job in queues[name].jobs.values():
                 for task in job.tasks.values():
                     if task.node >= 0 and task.status in ALLOCATED_LIKE:
                         self._add(name, task.node, task.shape.amounts, 1)
 
-    def held(self, queue: str, group: str) -> Amounts:
+    def usage(self, queue: str, group: str) -> Amounts:
         """Returns the current usage of a limited queue in a limited group."""
-        return self._held[queue][group]
+        return self._usage[queue][group]
 
     # --- the filter
 
@@ -81,11 +81,11 @@ class GroupLimits(NodeFilter):
         limits = self.limits.get(queue, {})
         for group in groups:
             for resource, most in limits.get(group, {}).items():
-                held, asked = self.held(queue, group).get(resource, 0), request.get(resource, 0)
-                if held + asked > most:
+                used, asked = self.usage(queue, group).get(resource, 0), request.get(resource, 0)
+                if used + asked > most:
                     text = (
                         f"queue {queue} may hold {display(resource, most)} {resource} in node group {group}, "
-                        f"has {display(resource, held)} and asks for {display(resource, asked)}"
+                        f"has {display(resource, used)} and asks for {display(resource, asked)}"
                     )
                     # Evicting pods of the queue itself frees capacity up to the limit. (Volcano: never resolvable.)
                     return Reason("node-group-limit", text, resolvable=asked <= most)
@@ -105,16 +105,16 @@ class GroupLimits(NodeFilter):
     def count(self, move: Move, sign: int) -> None:
         """Counts a move: its tasks get capacity (+1) or give it back (−1)."""
         queue = _queue(move.task)
-        if queue in self._held:
+        if queue in self._usage:
             for node in move.nodes:
                 self._add(queue, node, move.task.shape.amounts, sign)
 
     def _add(self, queue: str, node: int, amounts: Amounts, sign: int) -> None:
         for group in self._group_classes.classes[self._group_classes.class_of[node]]:
-            held = self._held[queue].get(group)
-            if held is not None:
+            used = self._usage[queue].get(group)
+            if used is not None:
                 for resource, amount in amounts.items():
-                    held[resource] = held.get(resource, 0) + sign * amount
+                    used[resource] = used.get(resource, 0) + sign * amount
 
 
 def _queue(task: Task) -> str:

@@ -102,24 +102,24 @@ class ImageScores(PerSpec[Scores]):
     def __init__(self) -> None:
         super().__init__()
         self._sizes: dict[str, dict[int, int]] = {}  # image → node → bytes
-        self._held: list[dict[str, int]] = []  # node → image → bytes
+        self._images: list[dict[str, int]] = []  # node → image → bytes
 
     def differs(self, old: Node, new: Node) -> bool:
         return old.status.images != new.status.images
 
     def reread(self, nodes: Nodes, changed: Sequence[int]) -> None:
         if len(changed) == len(nodes):
-            self._sizes, self._held = {}, [{} for _ in range(len(nodes))]
+            self._sizes, self._images = {}, [{} for _ in range(len(nodes))]
         for i in changed:
-            for name in self._held[i]:
+            for name in self._images[i]:
                 del self._sizes[name][i]
-            held: dict[str, int] = {}
+            sizes: dict[str, int] = {}
             for image in nodes.objects[i].status.images:
                 for name in image.names:
-                    held.setdefault(name, image.size_bytes)
-            for name, size in held.items():
+                    sizes.setdefault(name, image.size_bytes)
+            for name, size in sizes.items():
                 self._sizes.setdefault(name, {})[i] = size
-            self._held[i] = held
+            self._images[i] = sizes
 
     def nowhere(self, nodes: Nodes) -> bool:
         """Returns whether no node reports its images."""
@@ -133,10 +133,10 @@ class ImageScores(PerSpec[Scores]):
         images = [full_name(c.image) for c in (*spec.init_containers, *spec.containers)]
         total = np.zeros(len(nodes), np.int64)
         for image in images:
-            held = self._sizes.get(image)
-            if held:
-                spread = len(held) / len(nodes)
-                total[list(held)] += (np.fromiter(held.values(), np.float64, len(held)) * spread).astype(np.int64)
+            sizes = self._sizes.get(image)
+            if sizes:
+                spread = len(sizes) / len(nodes)
+                total[list(sizes)] += (np.fromiter(sizes.values(), np.float64, len(sizes)) * spread).astype(np.int64)
         most = MOST_PER_CONTAINER * max(len(images), 1)
         return read_only((100 * (np.clip(total, LEAST, most) - LEAST) // (most - LEAST)).astype(np.int8))
 

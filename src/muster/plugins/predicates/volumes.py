@@ -48,7 +48,7 @@ def effects(volumes: VolumeBinder, task: Task) -> list[Effect]:
     """Returns what to write on the claims of a placed pod. Pods that share a claim write the same."""
     return [
         Effect("claim", key, {"volumeName": settled.volume} if settled.volume else {"selectedNode": settled.node})
-        for key, settled in volumes.held(task)
+        for key, settled in volumes.assumed_bindings(task)
     ]
 
 

@@ -111,7 +111,7 @@ def _too_large(
     if wanted.required is None or not 0 < need <= len(tasks):
         return ""
     counts = Counts(capacity, wanted.tree.everything, Demand(capacity.session, tasks, need), None)
-    if any(counts.holds(level, counts.demand.least).any() for level in wanted.levels):
+    if any(counts.fits(level, counts.demand.least).any() for level in wanted.levels):
         return ""
     domains = np.flatnonzero(counts.cut.tiers[wanted.required].real).tolist()
     if not domains:

@@ -100,7 +100,7 @@ class Ordered(Sequence[NodeSet]):
     def _ordered(self, level: int) -> list[int]:
         """Returns the segments of a level that could hold the pods, in order."""
         counts, demand, pinned = self.counts, self.counts.demand, self._pinned
-        fits = counts.holds(level, demand.least)
+        fits = counts.fits(level, demand.least)
         home = None if pinned is None else self._homes(level, pinned)
         if home is not None and self.wanted.required is not None:
             fits &= home
@@ -109,7 +109,7 @@ class Ordered(Sequence[NodeSet]):
         keys: list[Index | Bools] = [self._ranks[level]]
         if demand.least is not demand.all:
             able = counts.pods(level)
-            keys.append(~counts.holds(level, demand.all) if able is None else np.maximum(demand.count - able, 0))
+            keys.append(~counts.fits(level, demand.all) if able is None else np.maximum(demand.count - able, 0))
         if counts.releasing:
             keys.append(~counts.now(level, demand.least))
         if home is not None:
@@ -166,7 +166,7 @@ def refused(wanted: LevelConstraint, counts: Counts, nodes: NodeSet) -> list[tup
     ordered = Ordered(wanted, counts, nodes, None)
     found = []
     for level in wanted.levels:
-        tier, fits = counts.cut.tiers[level], counts.holds(level, counts.demand.least)
+        tier, fits = counts.cut.tiers[level], counts.fits(level, counts.demand.least)
         for segment in np.flatnonzero(tier.real & ~fits).tolist():
             found.append((ordered.domain(level, segment), counts.why_not(level, segment)))
     return found

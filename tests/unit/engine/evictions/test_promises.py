@@ -139,7 +139,7 @@ def test_a_deleted_claimer_frees_the_capacity() -> None:
     run.gone("default/low-0")
     run.comes(*low("next", ""))
     plan = run.cycle(1.0)
-    assert plan.binds == {"default/next-0": "n1"} and not plan.nominated and not run.book.held.get("default/a")
+    assert plan.binds == {"default/next-0": "n1"} and not plan.nominated and not run.book.nodes.get("default/a")
 
 
 def test_capacity_that_is_free_is_kept_for_thirty_seconds() -> None:

@@ -255,7 +255,8 @@ def photograph(cluster: Cluster) -> object:
     answers = [cluster.refusals(VolumeBinding, f"p{i}") for i in range(6)]
     use = volumes.use()
     counts = {driver: count.tolist() for driver, count in use.count.items() if count.any()}
-    return deepcopy((volumes.assumed, volumes._holders, volumes._held, free, use.users, use.attached, counts, answers))
+    claims = volumes._users, volumes._claims_of
+    return deepcopy((volumes.assumed, claims, free, use.users, use.attached, counts, answers))
 
 
 @examples(60)
