@@ -67,7 +67,7 @@ def test_the_scheduler_obeys_a_plugin_and_wakes_up_when_its_custom_resource_chan
         stays_unplaced(api, namespace, ["web"])
         no_cycle_for(2.5, muster)
         set_window(api, node, closed=False)
-        all_placed(api, namespace, ["web"], seconds=2.5)
+        all_placed(api, namespace, ["web"], seconds=5)  # before the periodic cycle
 
     taken = package.muster("snapshot", "all.ndjson.gz", "--kubeconfig", str(control_plane.kubeconfig), "-o", "json")
     assert taken.returncode == 0, taken.stderr
