@@ -53,6 +53,6 @@ def test_shortcuts_change_no_eviction(compatibility: str, cluster: Cluster, conf
 @examples(150)
 def test_shortcuts_change_no_eviction_where_victims_are_estimated(cluster: Cluster, config: Config) -> None:
     """As on a large cluster: more nodes than are compared exactly, and more than are compared with each other."""
-    with patch.multiple(cheapest_victims, _EXACT=1, _ESTIMATED=3):
+    with patch.multiple(cheapest_victims, _MAX_EXACT_NODES=1, _ESTIMATED=3):
         fast, slow = both(cluster, config)
     assert decided(fast) == decided(slow)

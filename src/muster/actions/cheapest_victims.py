@@ -20,8 +20,8 @@ from muster.engine.core.session import Session
 from muster.engine.core.statement import Statement
 from muster.engine.placement.batch import best_heads
 
-_EXACT = 16  # up to so many nodes the cheapest is found for certain
-_TOLERATED = 1.25  # above that, victims may be so many times as many as those that another node may need
+_MAX_EXACT_NODES = 16  # with up to this number of nodes the cheapest is always found
+_MAX_VICTIM_RATIO = 1.25  # with more nodes: victims relative to the lower bound of another node
 _ESTIMATED = 64  # nodes that are compared with each other; if there are more, those with the best scores
 
 Entry = tuple[Cost, float, int]  # a lower bound or estimate of the cost, the score (smaller is better), the node
@@ -118,7 +118,7 @@ class CheapestVictims:
     def _on_part(
         self, statement: Statement, task: Task, wanted: int, nodes: Index, scores: Floats, level: int, *, first: bool
     ) -> bool:
-        self._exact = len(nodes) <= _EXACT
+        self._exact = len(nodes) <= _MAX_EXACT_NODES
         worth, index = (-scores[nodes]).tolist(), nodes.tolist()
         costs = self._bounds(task, wanted, index, level)
         compared = _Compared(level, [one for one in zip(costs, worth, index, strict=True) if one[0] is not None])  # type: ignore[misc]
@@ -157,7 +157,7 @@ class CheapestVictims:
         """Returns whether the cost found is no worse than what another node may cost. Estimates are often too low."""
         if self._exact:
             return found <= other
-        return found[0][0] <= other[0][0] and found[0][1] <= other[0][1] * _TOLERATED
+        return found[0][0] <= other[0][0] and found[0][1] <= other[0][1] * _MAX_VICTIM_RATIO
 
     def _bounds(self, task: Task, wanted: int, nodes: Sequence[int], level: int) -> list[Cost | None]:
         """Returns the cost bound of victims per node; it is cached and recomputed only for nodes that changed."""

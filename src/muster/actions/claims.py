@@ -40,7 +40,7 @@ class Claims:
         self.units = Units(session)
         self._opinions = Opinions(session, rule)
         self._pools: dict[tuple[object, ...], VictimPool] = {}
-        # Kind of claim → a claim for so many pods failed, when so many moves had been committed.
+        # Kind of claim → the number of pods of a failed claim, and the number of committed moves at that time.
         self._failed: dict[tuple[object, ...], tuple[int, int]] = {}
 
     @property
@@ -355,7 +355,9 @@ def _at_most(free: Amounts, freed: Amounts, amount: int, most: float) -> int:
 
 
 def _enough_at_most(session: Session, tasks: Sequence[Task], pool: VictimPool, node_set: NodeSet | None) -> bool:
-    """Returns whether nodes could hold so many pods, per kind of pod and by sums, if the whole pool were evicted."""
+    """Returns whether nodes have the capacity for this number of pods, per kind of pod and by sums, if the whole pool
+    were evicted.
+    """
     nodes = session.state.nodes
     axis = nodes.axis
     index = np.arange(len(nodes)) if node_set is None else node_set.index

@@ -22,7 +22,7 @@ FetchOwner = Callable[[str, str, str], Object | None]
 CustomKinds = Callable[[], tuple[type[CustomApplication], ...]]
 """Returns the custom kinds that are configured now."""
 
-ABSENT_OWNER_TTL_S = 5.0  # for so long an owner that did not exist is not fetched again
+ABSENT_OWNER_TTL_S = 5.0  # the time for which a missing owner is not fetched again
 
 
 def owner_lookup(pod: Pod, tables: ObjectTables, ask: FetchOwner) -> Lookup:

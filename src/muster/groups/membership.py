@@ -28,7 +28,7 @@ def contains(group: NodeGroupSpec, node: str, labels: Mapping[str, str]) -> bool
 
 
 def members(group: NodeGroupSpec, nodes: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """The group's nodes among the existing ones (name → labels), sorted, each once."""
+    """Returns the nodes of the group among all nodes (name → labels), sorted, each once."""
     return sorted(node for node, labels in nodes.items() if contains(group, node, labels))
 
 

@@ -24,7 +24,7 @@ from muster.kube.connection import as_api_errors, keepalive_socket, read_body, r
 from muster.store import errors
 
 Gate = Callable[[], bool]
-"""May we write now? Asked right before a mutating call leaves."""
+"""Returns whether this process may write now. Called right before a mutating request is sent."""
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -228,7 +228,7 @@ class Client:
                 return False
         except NoAccess:
             return False
-        # Client certificates belong to connections: begin with new ones.
+        # Client certificates belong to connections, so new connections are opened.
         session, self._session = self._session, None
         if session is not None:
             asyncio.get_running_loop().call_later(self.limits.seconds, _close_later, session)

@@ -193,7 +193,7 @@ class KubeStore:
             ("uid", meta.uid, old.metadata.uid),
         ):
             if ours and ours != theirs:
-                raise Conflict.of(kind.__name__, key, f"{name} is {theirs} by now, not {ours}")
+                raise Conflict.of(kind.__name__, key, f"{name} is now {theirs}, not {ours}")
         merge = difference(part(plain(old)), part(plain(obj)), whole=kind in CUSTOM)
         if not merge:
             return old

@@ -73,7 +73,7 @@ def _shown(decided: object) -> str:
 
 @contextmanager
 def with_shortcuts() -> Iterator[None]:
-    """Shortcuts that pay off on large clusters only are taken on small ones, too."""
+    """Forces shortcuts that are used on large clusters only."""
     with patch.multiple(node_classes, MIN_NODES=1, MIN_NODES_PER_CLASS=1):
         yield
 

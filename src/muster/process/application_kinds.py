@@ -175,7 +175,7 @@ class ConfiguredKinds:
         return [found[name] for name in sorted(found)]
 
     def _read_applications(self) -> Sequence[CustomApplicationConfig]:
-        """Returns the kinds that the ConfigMap names; none if it does not exist, the last valid ones if it is
+        """Returns the kinds that the ConfigMap names; none if it does not exist, the last valid kinds if it is
         invalid."""
         config = self._maps.get(self._key)
         try:

@@ -143,7 +143,7 @@ class ConfigWatcher(Generic[C]):
     # --- status
 
     async def _report(self, status: ConfigStatus) -> None:
-        """Writes the first status as a condition only, because nothing has changed; later ones also as Events."""
+        """Writes the first status as a condition only, because nothing has changed; later statuses also as Events."""
         while True:
             await self._write_condition(status)
             status = await self._statuses.get()

@@ -87,7 +87,7 @@ def test_an_update_from_an_older_version_is_a_conflict() -> None:
         from msgspec.structs import replace
 
         old = store.get(Queue, "q")
-        with pytest.raises(Conflict, match="resourceVersion is 3 by now, not 2"):
+        with pytest.raises(Conflict, match="resourceVersion is now 3, not 2"):
             store.update(replace(old, metadata=replace(old.metadata, resource_version="2")))
 
     controller(work)

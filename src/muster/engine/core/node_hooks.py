@@ -68,7 +68,8 @@ class NodeSets(Hook):
     """Divides nodes into the sets a job is tried on, one after the other."""
 
     def divides(self, job: Job) -> bool:
-        """May this plugin divide the nodes for the job or a sub-group of it? Asked before every attempt: be quick."""
+        """Returns whether the plugin may divide the nodes for the job or a sub-group of it. Called often: must be fast.
+        """
         return True
 
     @abstractmethod
@@ -109,7 +110,7 @@ class BindEffects(Hook):
     """Writes something together with a binding."""
 
     def concerns(self, shape: Shape) -> bool:
-        """May pods of this shape have effects at all?"""
+        """Returns whether pods of this shape may have effects at all."""
         return True
 
     @abstractmethod

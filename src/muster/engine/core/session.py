@@ -274,7 +274,7 @@ class Session:
         return count
 
     def admits_unlisted(self, queue: Queue, task: Task, count: int) -> bool:
-        """Do the plugins that limit the queue, but report no usage, admit so many such tasks?"""
+        """Returns whether the plugins that limit the queue, but report no usage, admit this number of such tasks."""
         return all(p.admits(queue, task, count) >= count for p in self._quota if not p.usage(queue))
 
     def quota_refusal(self, queue: Queue, task: Task) -> Reason | None:
@@ -287,8 +287,8 @@ class Session:
         return all(p.preemptive(queue, task) for p in self._preemptive)
 
     def deserves(self, queue: Queue, amounts: Mapping[str, int]) -> bool:
-        """May the queue reclaim these amounts: is it at or below its deserved share with them?"""
-        # Whatever is switched off: that a queue takes back no more than it deserves is what ends reclaim.
+        """Returns whether the queue may reclaim these amounts: with them it is at or below its deserved share."""
+        # Even if it is switched off: reclaim ends because a queue reclaims no more than its deserved share.
         return all(p.deserves(queue, amounts) for p in self.plugins if isinstance(p, Preemptive))
 
     def usage(self, queue: Queue) -> list[tuple[Mapping[str, int], Mapping[str, float]]]:

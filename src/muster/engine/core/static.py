@@ -41,7 +41,8 @@ class PerSpec(ABC, Generic[A]):
 
     @abstractmethod
     def differs(self, old: Node, new: Node) -> bool:
-        """Does what is read of a node differ? Most changes of node objects are only heartbeats."""
+        """Returns whether the fields that are read of a node differ. Most changes of node objects are only heartbeats.
+        """
 
     def reread(self, nodes: Nodes, changed: Sequence[int]) -> None:
         """Read these nodes (again), for subclasses that keep something of them."""
@@ -113,7 +114,7 @@ class Capacity:
         return found if view.rows is view.nodes.rows else found.take(view.index, axis=1)
 
     def everywhere(self, view: NodeView, row: int) -> bool:
-        """Do all nodes (not only the view's) offer some of the resource?"""
+        """Returns whether all nodes (not only those of the view) have some of the resource."""
         return self._row(view.nodes, row)[1]
 
     def _row(self, nodes: Nodes, row: int) -> tuple[NDArray[np.float64], bool]:

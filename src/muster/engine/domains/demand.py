@@ -28,7 +28,7 @@ _MOST_KINDS = 16  # kinds of pods that are counted; more would be more work, not
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Lower bounds of what so many of the pods take."""
+    """Lower bounds of the resources of a number of the pods."""
 
     amounts: list[tuple[int, int]]  # (row of the resource axis, amount)
     kinds: list[tuple[int, int]]  # (kind, how many of it at least)
@@ -111,7 +111,7 @@ class Counts:
         return cut.sums(cut.count(np.maximum(rows, 0))), counted
 
     def fits(self, level: int, need: Need, when: int = FREE) -> Bools:
-        """The segments of a level that these conditions do not refuse."""
+        """Returns the segments of a level that could have the capacity for the need."""
         offset = self._size if when == FREE else 0
         free = self._free[level]
         fits: Bools = self.cut.tiers[level].real.copy()
@@ -123,7 +123,7 @@ class Counts:
 
     @property
     def releasing(self) -> bool:
-        """Is anything being released, so that what is free now differs from what will be?"""
+        """Returns whether anything is being released, so that the free capacity now and later differ."""
         root = self._free[0]
         return self._promised or bool((root[: self._size] != root[self._size :]).any())
 

@@ -22,7 +22,7 @@ HYPERNODES = "HyperNodes"  # the name of the tree that all of them make up
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something wrong with an object that domains are made of."""
+    """A problem of an object that defines domains."""
 
     object: str  # "Topology name"
     code: str

@@ -111,7 +111,7 @@ class Promises:
         return ""
 
     def _idle(self, tasks: list[Task], nodes: dict[str, str]) -> bool:
-        """Is what the pods ask for free on their nodes now?"""
+        """Returns whether the requests of the pods are free on their nodes now."""
         found = self.session.state.nodes
         needed: dict[tuple[int, int], int] = {}
         for task in tasks:

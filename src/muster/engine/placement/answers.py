@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 FilterTerm = tuple[str, NodeFilter]  # plugin's name, term
 ScoreTerm = tuple[str, NodeScorer]
 _NOTHING = float("-inf")
-_FEW = 4  # changed nodes whose scores are looked up one by one
+_MAX_SINGLE_LOOKUPS = 4  # changed nodes whose scores are looked up one by one
 _MOST_COLUMNS = 4096
 
 
@@ -191,7 +191,7 @@ class Answers:
             self._all_scores = self.score(self.nodes.everything())
         else:
             changed = set(log[self._scores_cursor :])
-            if self._node_classes is not None and len(changed) <= _FEW:
+            if self._node_classes is not None and len(changed) <= _MAX_SINGLE_LOOKUPS:
                 for node in changed:
                     self._all_scores[node] = self._score_of(node)
             elif changed:

@@ -78,7 +78,7 @@ def _ask(
 
 
 class _Chain(Sequence[NodeSet]):
-    """Several answers as one, made when they are looked at."""
+    """Several answers as one sequence, computed on access."""
 
     def __init__(self, parts: list[Sequence[NodeSet]]) -> None:
         self._parts = parts

@@ -222,7 +222,9 @@ class Placement:
         return found
 
     def curable(self, task: Task, node: int) -> bool:
-        """Could evictions make the node fit? No filter refuses it for a reason that no eviction cures."""
+        """Returns whether evictions could make the node fit: no filter refuses it for a reason that evictions cannot
+        cure.
+        """
         answers = self.answers(task)
         if not answers.curable[node]:
             return False
@@ -249,11 +251,15 @@ class Placement:
         return True
 
     def may_hold(self, task: Task, node: int) -> bool:
-        """Has the node the capacity once what is releasing is gone, and does the node object allow the task?"""
+        """Returns whether the node has the capacity once terminating pods have ended, and the node object allows the
+        task.
+        """
         return self.fits_future(task, node) and bool(self.answers(task).static[node])
 
     def accepts(self, task: Task, node: int, kind: MoveKind) -> bool:
-        """Does the node take the task, at once or once what is releasing is gone: capacity and every filter?"""
+        """Returns whether capacity and every filter allow the task on the node, now or once terminating pods have
+        ended.
+        """
         idle, future_idle, rows = self.nodes.idle, self.nodes.future_idle, self.nodes.axis.rows
         for name, amount in task.shape.amounts.items():
             free = future_idle[rows[name], node]
@@ -264,7 +270,7 @@ class Placement:
         return self.passes(task, node, kind)
 
     def passes(self, task: Task, node: int, kind: MoveKind = MoveKind.PIPELINE) -> bool:
-        """Do all filters (the resource fit is not one of them) take the task on this node once evictions are done?"""
+        """Returns whether all filters (without the resource fit) allow the task on this node after the evictions."""
         answers = self.answers(task)
         if not answers.static[node]:
             return False

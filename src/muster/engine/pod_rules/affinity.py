@@ -52,7 +52,7 @@ class PodClass:
         return selection is not None and selection.id in self.matched_by
 
     def feeds_any(self, tallies: Iterable[Tally]) -> bool:
-        """Does a placement of such a pod change one of these?"""
+        """Returns whether a placement of such a pod changes one of these."""
         fed = {id(tally) for tally, _ in self.feeds}
         return any(id(tally) in fed for tally in tallies)
 

@@ -81,7 +81,7 @@ class VolumeBinder(Ledger):
     # --- what a pod has
 
     def kinds(self, shape: Shape) -> tuple[bool, bool]:
-        """Has such a pod claims? Disks that the spec itself names?"""
+        """Returns whether such a pod has claims, or disks that its spec names."""
         known = self._kinds.get(shape.id)
         if known is None:
             volumes = shape.spec.volumes

@@ -110,7 +110,7 @@ class VolumeClaims:
         return self._default
 
     def waits(self, claim: VolumeClaim) -> bool:
-        """Is the claim bound only once a pod that uses it has a node?"""
+        """Returns whether the claim is bound only when a pod that uses it has a node."""
         found = self.storage_class(claim.storage_class)
         return found is not None and found.volume_binding_mode == "WaitForFirstConsumer"
 

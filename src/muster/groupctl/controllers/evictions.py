@@ -19,7 +19,7 @@ from muster.model.meta import key as key_of
 from muster.model.pod_states import is_active
 from muster.store import ApiError, NotFound, Severity, Store
 
-# For so long an evicted pod counts as terminating, until the watch shows that it is.
+# The time for which an evicted pod counts as terminating until the watch shows it.
 EVICTION_ASSUMED_S = 30.0
 BUDGET_RETRY_S = 10.0  # until an eviction that a budget refused is tried again
 EXTRA_CANDIDATES = 10  # candidates beyond the allowance, in place of pods that a budget protects

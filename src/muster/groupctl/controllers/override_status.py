@@ -16,7 +16,7 @@ NEEDS_PROPAGATION, WEBHOOK_REQUIRED, NOT_EVICTED = "NeedsPropagationPolicy", "We
 METADATA_REFUSED = "MetadataRefused"
 _HINTS = {
     NEEDS_PROPAGATION: "the group must be known when a pod is created: by a PropagationPolicy, or by a node selector",
-    WEBHOOK_REQUIRED: "that is made when pods are created: muster webhook must be alive, and the namespace opted in",
+    WEBHOOK_REQUIRED: "only muster webhook creates such pods: it must run, and the namespace must have opted in",
     NOT_EVICTED: "such pods are never evicted: they are right when they are next created",
 }
 

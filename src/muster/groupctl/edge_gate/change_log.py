@@ -156,7 +156,7 @@ class ChangeRecorder:
                     found = await self._affected_pods(namespace, apps, max(epochs))
                 except errors.ApiError as fault:
                     where = namespace or "all namespaces"
-                    self._report(f"pods of {where} could not be looked at, tried again: {fault}")
+                    self._report(f"pods of {where} could not be checked, retried: {fault}")
                     self._enqueue(namespace, apps, version, epochs)
                     await asyncio.sleep(backoff.next())
                     continue

@@ -113,7 +113,7 @@ class EditionCheck:
 
 
 def _is_of_this_revision(maker: Object, pod: Pod) -> bool:
-    """Returns whether the pod is of the current revision; a rollout replaces pods of earlier ones."""
+    """Returns whether the pod is of the current revision; a rollout replaces pods of earlier revisions."""
     labels = pod.metadata.labels
     if isinstance(maker, StatefulSet):
         return labels.get(_REVISION, "") == maker.status.update_revision

@@ -22,7 +22,7 @@ from muster.store import errors
 
 RESERVATION_TTL_S = 30.0  # a pod that is not bound by then was refused by kube-scheduler
 RETRY_INTERVAL_S = 1.0
-MAX_REFUSED_PODS = 20_000  # of all units; later ones are retried by kube-scheduler only
+MAX_REFUSED_PODS = 20_000  # of all units; further pods are retried by kube-scheduler only
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class Reservations:
     def of(
         self, unit: Unit, but: str, groups: Sequence[str] = (), before: float = float("inf")
     ) -> tuple[dict[str, int], UndecidedPods]:
-        """Returns the unit's other reservations: the number per group, and the undecided ones; strangers are undecided
+        """Returns the unit's other reservations: the number per group, and the undecided pods; strangers are undecided
         in all `groups`. Reservations made at `before` or later do not count.
         """
         self.expire()

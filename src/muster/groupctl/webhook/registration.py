@@ -1,7 +1,8 @@
 """Keeps the webhook configurations correct, and serves with a certificate that they trust.
 
 The configurations are part of the manifests; muster writes the certificate authority and corrects drift. The webhook's
-account may get and update them by name, and cannot create them. A process with more rights creates missing ones.
+account may get and update them by name, and cannot create them. A process with more rights creates missing
+configurations.
 
 Several replicas may serve, each with its own authority: the configurations contain those of all replicas that have not
 expired.

@@ -19,7 +19,7 @@ from muster.engine.pod_rules.tally import Tally
 from muster.plugins.nodeorder.weighted import Weighted
 
 Numbers = NDArray[np.int64]
-_FEW = 4096  # up to so many sorts of nodes get a full table
+_MAX_TABLE_SIZE = 4096  # combinations of domains and counts
 
 
 class PodAffinity(Weighted):
@@ -191,7 +191,7 @@ def _sorts(spreading: SpreadCounts) -> int:
 
 def _table(sort: Numbers, most: int) -> tuple[Numbers, Numbers]:
     """Returns the sorts for the table, and the sort of each node."""
-    if most <= _FEW:
+    if most <= _MAX_TABLE_SIZE:
         return np.arange(most), sort
     known, at = np.unique(np.maximum(sort, 0), return_inverse=True)
     return known, at

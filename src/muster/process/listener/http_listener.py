@@ -103,7 +103,7 @@ class Listener:
         self._accepting.start()
 
     def stop(self) -> None:
-        """Accepts no more connections, closes idle ones and waits for the responses in progress."""
+        """Accepts no more connections, closes idle connections and waits for the responses in progress."""
         self._stopping = True
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
