@@ -14,6 +14,7 @@ from muster.model.volcano_job import JobSpec, task_name
 from muster.validation.locator import Locator
 
 _KIND = volcano_job.Job.__name__
+_MOST_NAMED = 5
 # The events that occur in a simulation; the simulated controller takes no action on them.
 _EVENTS = ("*", "PodEvicted", "PodFailed", "TaskCompleted", "TaskFailed")
 
@@ -33,6 +34,11 @@ def _queue(session: Session, key: str, spec: JobSpec, locator: Locator) -> Itera
     if queue is not None and not queue.open:  # a queue that does not exist is reported for the PodGroup
         message = f"queue {queue.name} is {queue.object.status.state}, not Open: Volcano refuses the Job"
         yield locator.finding("error", _KIND, key, "queue-closed", message, "open it, or name another", "spec.queue")
+    children = sorted(other.name for other in session.queues.values() if other.parent == (spec.queue or "default"))
+    if children:
+        message = f"queue {spec.queue} has queues below it: Volcano accepts Jobs only in queues without any"
+        fix = f"name one of {', '.join(children[:_MOST_NAMED])}"
+        yield locator.finding("error", _KIND, key, "queue-not-leaf", message, fix, "spec.queue")
 
 
 def _claims(session: Session, key: str, job: volcano_job.Job, locator: Locator) -> Iterator[Finding]:
