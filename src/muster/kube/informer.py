@@ -17,7 +17,7 @@ from msgspec import Struct
 from muster.kube.backoff import Backoff
 from muster.kube.client import Client
 from muster.kube.list_watch import PAGE_SIZE, SILENCE_TIMEOUT_S, Report, Selection, Step, list_all, watch
-from muster.kube.resources import Resource
+from muster.kube.resources import UNREPORTED, Resource
 from muster.model.meta import Object
 from muster.model.meta import key as key_of
 from muster.store import Change, errors
@@ -166,7 +166,7 @@ class Informer:
             self._set_state(InformerState.SYNCED)
             return True
         self._compare([], "")
-        if self.state is not InformerState.ABSENT:
+        if self.state is not InformerState.ABSENT and self.kind not in UNREPORTED:
             self._once(f"{self.resource.name} is not known to the cluster; looked for again now and then")
         self._set_state(InformerState.ABSENT)
         return False

@@ -90,6 +90,9 @@ _ROWS: tuple[tuple[type[Object], str, tuple[str, ...], str], ...] = (
     (groups.OverridePolicy, _GROUPS, ("v1alpha1",), "overridepolicies"),
 )
 
+# Most clusters do not serve Kubernetes' own groups: one line in the log, about PodGroups, is enough.
+UNREPORTED: frozenset[type[Object]] = frozenset({native.CompositePodGroup, native.NativeWorkload})
+
 SOURCES: dict[type[Object], tuple[tuple[Resource, ...], ...]] = {}
 """Kind → its API groups → the versions to try in each; nearly always one group with one version."""
 
