@@ -22,7 +22,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")))
 # What commands may name.
-IN_PLACE = ("src/muster/sim/demo/manifests", "tests/cases/nodegroup", "tests/cases/volcano-jobs")
+IN_PLACE = (
+    "src/muster/sim/demo/manifests", "tests/cases/nodegroup", "tests/cases/volcano-jobs", "tests/cases/native-groups",
+)  # fmt: skip
 ELLIPSIS = "…"
 EXIT = re.compile(r"\s+# exit (\d+)$")
 

@@ -16,10 +16,11 @@ import scene  # noqa: F401  (makes the tests importable)
 
 from live.controlplane import ControlPlane
 from live.muster_process import Scheduler
-from live.native_comparison import create_nodes, placeable, placed_by
+from live.native_comparison import create_nodes, placed_by
 from live.native_plane import FLAGS
 from muster.model.crd import OURS, PEERS
 from muster.sim.bench.record import commit_name, machine_name
+from oracles.group_placement import placeable
 
 CONFIG = """\
 actions: "enqueue, allocate, preempt, backfill"

@@ -14,23 +14,11 @@ from contextlib import AbstractContextManager
 from builders.manifests import Manifest, manifest
 from live.api import Api, live_node, until
 from live.muster_process import create_all
-from oracles.group_placement import RandomGroup, random_group
+from oracles.group_placement import RandomGroup
 
 LOW, HIGH = "native-low", "native-high"
 GROUPS = "/apis/scheduling.k8s.io/v1alpha2/namespaces/{}/podgroups"
 SETTLED_S = 60.0  # so long nothing more is bound
-
-
-def placeable(count: int, *, victims: bool = False) -> list[RandomGroup]:
-    """The first so many random groups that an exhaustive search can place."""
-    found: list[RandomGroup] = []
-    seed = 0
-    while len(found) < count:
-        group = random_group(seed, victims=victims)
-        seed += 1
-        if group.placement is not None:
-            found.append(group)
-    return found
 
 
 def create_nodes(api: Api, cases: Sequence[RandomGroup]) -> None:

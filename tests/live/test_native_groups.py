@@ -12,8 +12,10 @@ from live.api import Api, Plain, until
 from live.conftest import MakeNodes, served
 from live.controlplane import ControlPlane
 from live.muster_process import Scheduler, all_placed, condition, muster_pod, placed
+from live.native_comparison import create_nodes, placed_by
 from live.native_plane import VERSION, condition_of, native_group, native_plane, native_pod
 from muster.model.crd import OURS, PEERS
+from oracles.group_placement import placeable
 
 PREEMPT = """\
 actions: "enqueue, allocate, preempt, backfill"
@@ -142,3 +144,12 @@ def test_an_indexed_job_is_a_gang_as_the_job_controller_makes_it(
         assert placed(api, namespace) == {}
         make_nodes(1, prefix="k", resources={"cpu": "1"})
         until("all three", lambda: len(placed(api, namespace)) == 3, 30)
+
+
+def test_every_group_that_can_be_placed_is_placed(control_plane: ControlPlane, api: Api) -> None:
+    """A few of the groups of `bench/live native-groups`, the last of which need victims."""
+    free, full = placeable(4), placeable(2, victims=True)
+    create_nodes(api, [*free, *full])
+    for namespace, cases in (("free", free), ("full", full)):
+        scheduler = Scheduler(control_plane.kubeconfig, config=PREEMPT)
+        assert placed_by(api, namespace, cases, "muster", scheduler) == len(cases)

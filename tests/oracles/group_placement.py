@@ -42,19 +42,20 @@ class RandomGroup:
 def random_group(seed: int, *, namespace: str = "default", victims: bool = False) -> RandomGroup:
     """A group by number. With `victims` it has a topology key, and pods of lower priority fill its nodes."""
     dice = random.Random(seed)
+    prefix = f"{'v' if victims else 's'}{seed}"
     zones = dice.randint(1, 3)
     racks = dice.randint(1, 3)
     nodes = [
         node(
-            f"s{seed}-n{i}",
+            f"{prefix}-n{i}",
             cpu=dice.randint(2, 6),
-            labels={HOST: f"s{seed}-n{i}", "part": str(seed), ZONE: f"z{i % zones}", **_rack(dice, racks)},
+            labels={HOST: f"{prefix}-n{i}", "part": prefix, ZONE: f"z{i % zones}", **_rack(dice, racks)},
             ready=True,
         )
         for i in range(dice.randint(3, 6))
     ]
     count = dice.randint(3, 6)
-    pods = [_member(dice, seed, i, namespace) for i in range(count)]
+    pods = [_member(dice, seed, i, namespace, prefix) for i in range(count)]
     spec: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": count}}}
     if victims or dice.random() < 0.3:
         spec["schedulingConstraints"] = {"topology": [{"key": dice.choice([ZONE, RACK])}]}
@@ -71,13 +72,25 @@ def random_group(seed: int, *, namespace: str = "default", victims: bool = False
     return RandomGroup(nodes, group, pods, running)
 
 
+def placeable(count: int, *, victims: bool = False) -> list[RandomGroup]:
+    """The first so many random groups that an exhaustive search can place."""
+    found: list[RandomGroup] = []
+    seed = 0
+    while len(found) < count:
+        group = random_group(seed, victims=victims)
+        seed += 1
+        if group.placement is not None:
+            found.append(group)
+    return found
+
+
 def _rack(dice: random.Random, racks: int) -> dict[str, str]:
     return {RACK: f"r{dice.randrange(racks)}"} if dice.random() < 0.9 else {}
 
 
-def _member(dice: random.Random, seed: int, i: int, namespace: str) -> Manifest:
+def _member(dice: random.Random, seed: int, i: int, namespace: str, part: str) -> Manifest:
     labels = {"app": dice.choice("abc"), "of": f"g{seed}"}
-    spec: dict[str, Any] = {"nodeSelector": {"part": str(seed)}}
+    spec: dict[str, Any] = {"nodeSelector": {"part": part}}
     affinity: dict[str, Any] = {}
     roll = dice.random()
     if roll < 0.35:

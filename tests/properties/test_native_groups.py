@@ -13,7 +13,7 @@ from builders.manifests import Manifest, manifest, node, pod
 from muster.engine.core.state import State
 from muster.model.kinds import decode
 from muster.model.meta import Object, key
-from oracles.group_placement import RandomGroup, random_group
+from oracles.group_placement import placeable, random_group
 from properties.test_following import picture
 from strategies.profiles import examples
 
@@ -24,18 +24,6 @@ PREEMPT = {
         {"plugins": [{"name": name} for name in ("predicates", "proportion", "nodeorder", "topology")]},
     ],
 }
-
-
-def placeable(count: int, *, victims: bool = False) -> list[RandomGroup]:
-    """The first so many random groups that an exhaustive search can place."""
-    found: list[RandomGroup] = []
-    seed = 0
-    while len(found) < count:
-        group = random_group(seed, victims=victims)
-        seed += 1
-        if group.placement is not None:
-            found.append(group)
-    return found
 
 
 @pytest.mark.long

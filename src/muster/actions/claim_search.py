@@ -14,7 +14,7 @@ import numpy as np
 
 from muster.actions.arrangements import selections
 from muster.actions.evicting_placement import EvictingPlacement, Make
-from muster.actions.placement_search import PlacementSearch
+from muster.actions.placement_search import PlacementSearch, usable_nodes
 from muster.engine.core.hooks import NodeSet
 from muster.engine.core.jobs import Task
 from muster.engine.core.nodes import MoveKind
@@ -33,15 +33,21 @@ class ClaimSearch:
         self.session = session
         self.evicting = evicting
         self.statement = statement
-        nodes = session.state.nodes
-        self.nodes: list[int] = list(range(len(nodes))) if within is None else within.index.tolist()
+        self.within = within
+        self.nodes: list[int] = []  # those that the objects of the nodes allow for some of the pods
         self.left = BUDGET
         self._seen: set[object] = set()
 
     def solve(self, tasks: Sequence[Task], gang: bool) -> bool:
         """Leaves a solution in the statement; returns False if none was found."""
         evicting = self.evicting
-        if len(evicting.claim.tasks) > PODS or len(self.nodes) > NODES or len(evicting.pool.members) > VICTIMS:
+        if len(evicting.claim.tasks) > PODS:
+            return False
+        usable = usable_nodes(self.session, tasks, self.within)
+        if len(usable) > NODES:
+            return False
+        self.nodes = usable.tolist()
+        if self._victims() > VICTIMS:
             return False
         job, count = evicting.claim.job, len(evicting.claim.tasks)
         for chosen in selections(self.session, job, tasks, count) if gang else [list(tasks[:1])]:
@@ -52,6 +58,11 @@ class ClaimSearch:
                 evicting.reprieve(self.statement)
                 return True
         return gang and evicting.claim.rule != RECLAIM and self._on_cleared_nodes(tasks, count)
+
+    def _victims(self) -> int:
+        """Returns how many possible victims the nodes have."""
+        level = self.evicting.pool.levels[-1]
+        return sum(len(self.evicting.pool.here(node, level)) for node in self.nodes)
 
     def _on_cleared_nodes(self, tasks: Sequence[Task], count: int) -> bool:
         """Evicts whatever may be evicted on the nodes, searches for a placement, and gives back what is not needed.

@@ -14,7 +14,7 @@ from itertools import count, permutations
 import numpy as np
 
 from muster.actions.arrangements import node_for_each, selections
-from muster.engine.core.hooks import Bools, NodeSet
+from muster.engine.core.hooks import Bools, Index, NodeSet
 from muster.engine.core.jobs import Job, Queue, Task
 from muster.engine.core.nodes import MoveKind
 from muster.engine.core.session import Session
@@ -54,17 +54,12 @@ class PlacementSearch:
         kinds = {session.signature(task): task for task in tasks}
         if not 0 < missing <= PODS or not any(_depends_on_pods(session, task) for task in kinds.values()):
             return
-        usable = np.zeros(len(session.state.nodes), np.bool_)
-        for task in kinds.values():
-            usable |= session.placement.answers(task).static
-        if self.within is not None:
-            inside = np.zeros_like(usable)
-            inside[self.within.index] = True
-            usable &= inside
-        if not 0 < int(usable.sum()) <= NODES:
+        index = usable_nodes(session, list(kinds.values()), self.within)
+        if not 0 < len(index) <= NODES:
             return
-        self._usable: Bools = usable
-        nodes = NodeSet(np.flatnonzero(usable))
+        self._usable: Bools = np.zeros(len(session.state.nodes), np.bool_)
+        self._usable[index] = True
+        nodes = NodeSet(index)
         for chosen in selections(session, self.job, tasks, missing):
             # Requests alone already decide about most gangs that do not fit.
             if node_for_each(session, chosen, nodes) is not None:
@@ -145,6 +140,14 @@ class PlacementSearch:
         order = nodes[np.argsort(-key[nodes], kind="stable")].tolist()
         turn = self._turn % max(len(order), 1)
         return [*order[turn:], *order[:turn]]
+
+
+def usable_nodes(session: Session, tasks: Sequence[Task], within: NodeSet | None) -> Index:
+    """Returns the nodes of the set that the objects of the nodes allow for some of the pods."""
+    usable = np.zeros(len(session.state.nodes), np.bool_)
+    for task in {session.signature(task): task for task in tasks}.values():
+        usable |= session.placement.answers(task).static
+    return np.flatnonzero(usable) if within is None else within.index[usable[within.index]]
 
 
 def _depends_on_pods(session: Session, task: Task) -> bool:

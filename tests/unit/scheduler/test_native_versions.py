@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+import muster
 from builders.manifests import Manifest, manifest, node, pod
 from fakes.stored_api import Plain, StoredApi
 from live.api import until
 from live.muster_process import Scheduler
+from muster.cli import main
 
 GROUP = "scheduling.k8s.io"
 
@@ -126,3 +130,16 @@ def test_a_cluster_without_native_groups_gets_one_line_about_them(tmp_path: Path
         log = api.scheduler.log_file.read_text()  # type: ignore[attr-defined]
         absent = [line for line in log.splitlines() if GROUP in line and "not known" in line]
         assert len([line for line in absent if "priorityclasses" not in line]) == 1
+
+
+def test_a_snapshot_has_the_groups_in_the_version_that_is_served(tmp_path: Path) -> None:
+    with StoredApi([resource("v1alpha2"), resource("v1alpha2", "workloads")], tmp_path) as api:
+        api.put("v1/nodes", node("n1", cpu=2, ready=True))
+        api.put(resource("v1alpha2"), native("v1alpha2", "g", schedulingPolicy={"gang": {"minCount": 3}}))
+        for i in range(3):
+            api.put("v1/pods", member(f"p-{i}", schedulingGroup={"podGroupName": "g"}))
+        taken = tmp_path / "snapshot.ndjson"
+        result = CliRunner().invoke(main, ["snapshot", str(taken), "--kubeconfig", str(api.kubeconfig)])
+        assert result.exit_code == 0, result.output
+    assert b'"scheduling.k8s.io/v1alpha2"' in gzip.decompress(taken.read_bytes())
+    assert muster.simulate(taken).binds == {}
