@@ -141,10 +141,7 @@ class State:
                 self._follow(kind, key, gone, gone)
 
     def refresh(self) -> None:
-        """Called before a cycle: rebuilds the columns if nodes came or went, and groups in memory if pods did.
-
-        Native groups that changed are read again here: a tree of them usually comes as several objects.
-        """
+        """Called before a cycle: rebuilds the columns if nodes came or went, and groups in memory if pods did."""
         stale, homeless = self._native.take(self.objects, self.jobs)
         for key in stale:
             self._read_native_job(key)
@@ -331,25 +328,24 @@ class State:
             self.set_aside[key] = Reason("bad-object", f"the pod cannot be read: {fault}", resolvable=False)
             return None
         task = self.tasks[key] = read_task(key, pod, shape, self.nodes.rank, self.objects["PriorityClass"])
-        self._native.add_pod(key, pod)
+        if pod.spec.scheduling_group is not None or pod.spec.workload_ref is not None:
+            self._native.add_pod(key, pod)
         return task
 
     def _job_of(self, task: Task) -> Job | None:
         """The group a pod names; a group in memory for a pod of ours that names none; none for other schedulers'."""
-        native = group_of(task.pod)
-        named = native or task.pod.metadata.annotations.get(GROUP, "")
-        ours = task.pod.spec.scheduler_name in self.ours
+        spec = task.pod.spec
+        ours = spec.scheduler_name in self.ours
+        if (spec.scheduling_group or spec.workload_ref) is not None and (native := group_of(task.pod)):
+            return self._native_job_of(task, native, ours)
+        named = task.pod.metadata.annotations.get(GROUP, "")
         if named:
             if not ours and task.status == Status.PENDING:
                 return None
-            job = self.jobs.get(f"{task.namespace}/{named}") if not native else None
-            text = f"pod group {task.namespace}/{named} does not exist"
-            found = job_of(native, self.objects) if native else Reason("no-group", text, resolvable=False)
-            if isinstance(found, str):
-                job = self.jobs.get(found) or self._read_native_job(found)
-                self._regrouped[found] = None
-            elif job is None and ours:
-                self.set_aside[task.key] = found
+            job = self.jobs.get(f"{task.namespace}/{named}")
+            if job is None and ours:
+                text = f"pod group {task.namespace}/{named} does not exist"
+                self.set_aside[task.key] = Reason("no-group", text, resolvable=False)
             return job
         if not ours:
             return None
@@ -365,6 +361,17 @@ class State:
             self._regrouped[name] = None
         return job
 
+    def _native_job_of(self, task: Task, group: str, ours: bool) -> Job | None:
+        if not ours and task.status == Status.PENDING:
+            return None
+        found = job_of(group, self.objects)
+        if isinstance(found, str):
+            self._regrouped[found] = None
+            return self.jobs.get(found) or self._read_native_job(found)
+        if ours:
+            self.set_aside[task.key] = found
+        return None
+
     def needs_node(self, task: Task) -> bool:
         """Returns whether this scheduler must find a node for the pod."""
         return task.status == Status.PENDING and task.pod.spec.scheduler_name in self.ours
@@ -377,7 +384,8 @@ class State:
         self._owners.forget(key)
         if self.changed_pods is not None:
             self.changed_pods[key] = None
-        self._native.remove_pod(key, task.pod)
+        if task.pod.spec.scheduling_group is not None or task.pod.spec.workload_ref is not None:
+            self._native.remove_pod(key, task.pod)
         if task.node >= 0 and key in self.nodes.on[task.node]:
             self.nodes.observe(task, -1)
         job = task.job
