@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from builders.manifests import queue
+from builders.manifests import priority_class, queue
 from live.api import Api, until
 from live.conftest import MakeNodes
 from live.controlplane import ControlPlane
 from live.muster_process import Scheduler, all_placed, condition, gang, muster_pod
 from live.part_process import Part
 from live.test_scheduler import EVICTS
-from live.test_takeover import priority_class
 from muster.cli.install.rights import CONFIGURED, CONTROLLERS, SCHEDULER, Right
 
 pytestmark = pytest.mark.usefixtures("crds")
@@ -68,7 +67,7 @@ def of_us(api: Api, namespace: str) -> str:
 def test_each_permission_to_write_that_is_missing_is_named(
     verb: str, resource: str, waits: str, api: Api, namespace: str, make_nodes: MakeNodes, control_plane: ControlPlane
 ) -> None:
-    priority_class(api, "high", 1000)
+    api.apply(priority_class("high", 1000))
     make_nodes(1, prefix="full", resources={"cpu": "4"})
     for i in range(2):
         api.create(muster_pod(namespace, f"low-{i}", cpu="2", nodeName="full1"))
