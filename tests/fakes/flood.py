@@ -38,9 +38,9 @@ class Flood:
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
-        for one in list(self._open):  # a thread that waits for the server to read ends at once
+        for client in list(self._open):  # a thread that waits for the server to read ends at once
             with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
+                client.shutdown(socket.SHUT_RDWR)
         for one in self._threads:
             one.join(15)
 
