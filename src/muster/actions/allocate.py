@@ -84,7 +84,8 @@ class JobStep:
         self.session = session
         self.queue = queue
         self.job = job
-        self.root = sub_group_tree(job) if session.dividers else None  # its sub-groups
+        # its sub-groups; a tree of native groups is one whatever is configured
+        self.root = sub_group_tree(job) if session.dividers or job.native else None
 
     def run(self, tasks: list[Task]) -> bool:
         """Places tasks and removes those that were placed or given up; returns whether the job is ready for more."""

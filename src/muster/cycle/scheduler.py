@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from types import MappingProxyType
 
-from muster.config.types import Config, PluginOption
+from muster.config.types import Arguments, Config, PluginOption
 from muster.cycle.planning import plan_of
 from muster.cycle.registry import action, plugin_class
 from muster.engine.core.hooks import Plugin
+from muster.engine.core.native_groups import requires_domain
 from muster.engine.core.plan import Plan
 from muster.engine.core.session import ACTION, Log, Measure, Session, silent, unmeasured
 from muster.engine.core.state import State
 from muster.model.collector import collector_paused
 from muster.model.finding import Finding
+
+DOMAINS = "topology"
 
 
 class Scheduler:
@@ -53,7 +57,15 @@ class Scheduler:
         return found
 
     def session(self, state: State, now: float, log: Log = silent) -> Session:
-        return Session(state, self.config, self.tiers, now, log, self._measure)
+        tiers = self.tiers
+        if self.config.plugin(DOMAINS) is None and requires_domain(state.objects):
+            tiers = (*tiers, (self._domains,))
+        return Session(state, self.config, tiers, now, log, self._measure)
+
+    @cached_property
+    def _domains(self) -> Plugin:
+        """The plugin that keeps native groups in one domain: Kubernetes' own API does not depend on a configuration."""
+        return plugin_class(DOMAINS)(Arguments(), PluginOption(DOMAINS))
 
     def decide(self, session: Session) -> Plan:
         """Runs the actions in their order."""

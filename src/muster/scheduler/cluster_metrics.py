@@ -81,18 +81,20 @@ def cycle_statistics(
     statistics.pending = dict(Counter(reason.code for reason in plan.reasons.values()))
     waiting = Counter(task.job.key for key in plan.reasons if (task := state.tasks.get(key)) and task.job is not None)
     statistics.waiting_jobs = len(waiting)
-    groups_there = state.objects["PodGroup"]
     for job_key, n in waiting.items():
         # A series for every pod without a PodGroup would be too many.
-        named = job_key if job_key in groups_there else ""
+        job = state.jobs[job_key]
+        named = job.shown if state.group_object(job) is not None else ""
         statistics.waiting[named] = statistics.waiting.get(named, 0) + n
     placed = {task.job.key: task.job for key in plan.binds if (task := state.tasks.get(key)) and task.job is not None}
-    statistics.placed = [job.created for key, job in placed.items() if key in groups_there and key not in waiting]
+    statistics.placed = [
+        job.created for key, job in placed.items() if key not in waiting and state.group_object(job) is not None
+    ]
     for name, queue in state.queues.items():
         allocated, requested = usage[name]
         groups: Counter[str] = Counter()
         for job in queue.jobs.values():
-            if job.key in groups_there:
+            if state.group_object(job) is not None:
                 phase = plan.phases.get(job.key, job.phase)
                 groups[_PHASE.get(phase, phase.lower())] += 1
         given = shares.get(name, {})

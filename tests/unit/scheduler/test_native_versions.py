@@ -19,6 +19,7 @@ from live.muster_process import Scheduler
 from muster.cli import main
 
 GROUP = "scheduling.k8s.io"
+LONG = pytest.mark.long  # each starts a scheduler
 
 
 def resource(version: str, plural: str = "podgroups") -> str:
@@ -51,7 +52,9 @@ def condition(api: StoredApi, where: str, name: str, type_: str) -> Plain:
     return next((one for one in found if one["type"] == type_), {})
 
 
-@pytest.mark.parametrize("version", ["v1beta1", "v1alpha3", "v1alpha2"])
+@pytest.mark.parametrize(
+    "version", ["v1beta1", pytest.param("v1alpha3", marks=LONG), pytest.param("v1alpha2", marks=LONG)]
+)
 def test_a_gang_of_each_version_waits_and_starts_and_gets_its_condition(version: str, tmp_path: Path) -> None:
     type_ = "PodGroupScheduled" if version == "v1alpha2" else "PodGroupInitiallyScheduled"
     where = resource(version)
@@ -69,6 +72,7 @@ def test_a_gang_of_each_version_waits_and_starts_and_gets_its_condition(version:
         assert condition(api, where, "g", type_)["reason"] == "Scheduled"
 
 
+@LONG
 def test_the_newest_version_that_is_served_is_read(tmp_path: Path) -> None:
     with running(tmp_path, resource("v1beta1"), resource("v1alpha3")) as api:
         api.put(resource("v1beta1"), native("v1beta1", "g", schedulingPolicy={"basic": {}}))
@@ -108,6 +112,7 @@ def test_a_tree_of_groups_starts_enough_of_them(tmp_path: Path) -> None:
         assert condition(api, composites, "c", type_)["observedGeneration"] == 7
 
 
+@LONG
 def test_a_condition_that_was_true_initially_stays_true(tmp_path: Path) -> None:
     where, type_ = resource("v1beta1"), "PodGroupInitiallyScheduled"
     with running(tmp_path, where, cpu=2) as api:
@@ -123,6 +128,7 @@ def test_a_condition_that_was_true_initially_stays_true(tmp_path: Path) -> None:
         assert condition(api, where, "g", type_)["status"] == "True"
 
 
+@LONG
 def test_a_cluster_without_native_groups_gets_one_line_about_them(tmp_path: Path) -> None:
     with running(tmp_path) as api:
         api.put("v1/pods", member("p"))

@@ -103,6 +103,12 @@ def root_jobs(objects: Objects, namespace: str = "") -> Iterator[str]:
                 yield f"{key};{kind}"
 
 
+def requires_domain(objects: Objects) -> bool:
+    """Whether a group has a topology key."""
+    groups = (group for kind in (GROUPS, COMPOSITES) for group in objects.get(kind, {}).values())
+    return any(isinstance(one, NativePodGroup | CompositePodGroup) and one.spec.topology_key for one in groups)
+
+
 def record_of(job_key: str, objects: Objects) -> PodGroup | None:
     """The record of a native job; None if its object does not exist, or is in a tree below another."""
     found = object_of(job_key)

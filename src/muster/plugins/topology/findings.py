@@ -66,12 +66,10 @@ def required_by(state: State) -> Iterator[Requirement]:
         parts = [] if root is None else [group for group in root.groups() if group is not root]
         asked = [("", constraint_of(job)), *((f"sub-group {g.name}: ", constraint_of_group(job, g)) for g in parts)]
         for who, constraint in asked:
-            if constraint is None:
-                continue
+            if constraint is None or isinstance(constraint, LabelDomain):
+                continue  # a native group is kept in its domain whatever is configured
             if isinstance(constraint, NetworkTopology):
                 hard, text = constraint.mode != "soft", f"has a networkTopology with mode {constraint.mode}"
-            elif isinstance(constraint, LabelDomain):
-                hard, text = True, f"requires one domain of the node label {constraint.topology}"
             elif level := constraint.required_topology_level:
                 hard, text = True, f"requires the level {level} of topology {constraint.topology}"
             else:
