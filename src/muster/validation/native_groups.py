@@ -60,6 +60,14 @@ def _schedulers(session: Session, locator: Locator) -> Iterator[Finding]:
             yield locator.finding("error", kind, key, "scheduler-names", message, fix)
 
 
+def of_another_scheduler(session: Session, job: Job) -> bool:
+    """Returns whether only pods of other schedulers name the native group, or the groups of the tree."""
+    if not job.native or job.tasks:
+        return False
+    groups = {job.shown, *(f"{job.namespace}/{sub.name}" for sub in job.group.spec.sub_groups)}
+    return any(group_of(task.pod) in groups for task in session.state.tasks.values())
+
+
 def tree_findings(job: Job, locator: Locator) -> Iterator[Finding]:
     """Checks the groups of a tree: each needs enough pods, or enough groups below it."""
     root = sub_group_tree(job)

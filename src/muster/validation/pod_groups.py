@@ -18,7 +18,7 @@ from muster.engine.domains.domain_capacity import EmptyClusterCapacity
 from muster.model.finding import Finding, Severity
 from muster.model.quantity import display
 from muster.validation.locator import Locator
-from muster.validation.native_groups import tree_findings
+from muster.validation.native_groups import of_another_scheduler, tree_findings
 
 _GONE = (Status.RELEASING, Status.FAILED, Status.UNKNOWN)
 
@@ -32,7 +32,7 @@ def pod_group_findings(session: Session, locator: Locator) -> Iterator[Finding]:
         if not written and not described and job.queue is not None:
             continue  # a pod without a group is checked by `pods`
         yield from _queue(session, job, locator)
-        if written:
+        if written and not of_another_scheduler(session, job):
             yield from _members(session, job, locator)
             yield from _sub_groups(session, job, locator)
         if written or described:

@@ -337,7 +337,7 @@ class State:
         spec = task.pod.spec
         ours = spec.scheduler_name in self.ours
         if (spec.scheduling_group or spec.workload_ref) is not None and (native := group_of(task.pod)):
-            return self._native_job_of(task, native, ours)
+            return self._native_job_of(task, native) if ours else None
         named = task.pod.metadata.annotations.get(GROUP, "")
         if named:
             if not ours and task.status == Status.PENDING:
@@ -361,15 +361,13 @@ class State:
             self._regrouped[name] = None
         return job
 
-    def _native_job_of(self, task: Task, group: str, ours: bool) -> Job | None:
-        if not ours and task.status == Status.PENDING:
-            return None
+    def _native_job_of(self, task: Task, group: str) -> Job | None:
+        """The job of a native group. Groups of other schedulers only use capacity: nothing of them is evicted."""
         found = job_of(group, self.objects)
         if isinstance(found, str):
             self._regrouped[found] = None
             return self.jobs.get(found) or self._read_native_job(found)
-        if ours:
-            self.set_aside[task.key] = found
+        self.set_aside[task.key] = found
         return None
 
     def needs_node(self, task: Task) -> bool:
