@@ -35,6 +35,7 @@ VERBS: dict[str, str] = {
     "snapshot": "muster.cli.snapshot:snapshot",
     "validate": "muster.cli.validate:validate",
     "webhook": "muster.cli.webhook:webhook",
+    "workload-kinds": "muster.cli.workload_kinds:workload_kinds",
 }
 """Verb → where its click command is."""
 

@@ -93,6 +93,16 @@ def read_manifests(
     return manifests
 
 
+def table_texts(paths: Sequence[str]) -> list[tuple[str, str]]:
+    """Reads tables of workload kinds: the name and the text of each."""
+    from muster.sim.inputs import table_texts as texts_of
+
+    try:
+        return texts_of(paths)
+    except InputError as fault:
+        raise BadInput("\n".join(map(str, fault.findings))) from None
+
+
 def policy_file(command: F) -> F:
     return click.option(
         "--policy", required=True, type=click.Path(), metavar="FILE", help="The manifest of the policy; - is stdin."

@@ -42,10 +42,14 @@ def read_cluster(cluster: Cluster, workload_kinds: Sequence[PathName] = ()) -> M
     if isinstance(cluster, Manifests):
         return cluster
     unreadable: list[Finding] = []
-    tables = [(os.fspath(path), _file_text(os.fspath(path))) for path in workload_kinds]
-    manifests = read(_sources(cluster, unreadable), tables)
+    manifests = read(_sources(cluster, unreadable), table_texts(workload_kinds))
     manifests.findings = in_order([*unreadable, *manifests.findings])
     return manifests
+
+
+def table_texts(paths: Sequence[PathName]) -> list[tuple[str, str]]:
+    """Reads tables of workload kinds: the name and the text of each. Raises InputError."""
+    return [(os.fspath(path), _file_text(os.fspath(path))) for path in paths]
 
 
 def usable_cluster(
