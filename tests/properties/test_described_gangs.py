@@ -21,6 +21,7 @@ Manifest = dict[str, Any]
 TEMPLATE: Manifest = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}}
 NAMES = st.sampled_from(["a", "b"])
 SMALL = st.integers(0, 3)
+NOTES = st.sampled_from([{}, {"kai.scheduler/batch-min-member": "2"}, {"kai.scheduler/segment-size": "1"}])
 
 
 def owned(name: str, api_version: str, kind: str, owner: str, labels: dict[str, str]) -> Manifest:
@@ -35,8 +36,7 @@ def ray_clusters(draw: st.DrawFn, name: str) -> Manifest:
     group: Manifest = {"groupName": "w", "template": TEMPLATE, "replicas": draw(SMALL)}
     for field in draw(st.sets(st.sampled_from(["minReplicas", "maxReplicas", "numOfHosts"]))):
         group[field] = draw(st.integers(1, 2))
-    notes = draw(st.sampled_from([{}, {"kai.scheduler/batch-min-member": "2"}, {"kai.scheduler/segment-size": "2"}]))
-    meta = {"name": name, "namespace": "default", "uid": f"u-RayCluster-{name}", "annotations": notes}
+    meta = {"name": name, "namespace": "default", "uid": f"u-RayCluster-{name}", "annotations": draw(NOTES)}
     spec = {"headGroupSpec": {"template": TEMPLATE}, "workerGroupSpecs": [group]}
     return {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": meta, "spec": spec}
 
@@ -50,8 +50,9 @@ def job_sets(draw: st.DrawFn, name: str) -> Manifest:
         }
         for i in range(draw(st.integers(1, 2)))
     ]  # fmt: skip
-    meta = {"name": name, "namespace": "default", "uid": f"u-JobSet-{name}"}
-    return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": meta, "spec": {"replicatedJobs": jobs}}
+    meta = {"name": name, "namespace": "default", "uid": f"u-JobSet-{name}", "annotations": draw(NOTES)}
+    spec = {"replicatedJobs": jobs}
+    return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": meta, "spec": spec}
 
 
 @st.composite
@@ -67,16 +68,18 @@ def histories(draw: st.DrawFn) -> tuple[list[Object], list[tuple[bool, Object]]]
             job_meta["ownerReferences"] = [{**above, "controller": True}]  # type: ignore[assignment]
         values.append({"apiVersion": "batch/v1", "kind": "Job", "metadata": job_meta, "spec": {"template": TEMPLATE}})
         group = draw(st.sampled_from(["headgroup", "w", ""]))
-        values.append(owned(f"ray-{name}", "ray.io/v1", "RayCluster", name, {"ray.io/cluster": name, "ray.io/group": group}))
+        labels = {"ray.io/cluster": name, "ray.io/group": group}
+        values.append(owned(f"ray-{name}", "ray.io/v1", "RayCluster", name, labels))
         labels = {"jobset.sigs.k8s.io/jobset-name": name, "jobset.sigs.k8s.io/replicatedjob-name": "j0"}
+        labels["batch.kubernetes.io/job-completion-index"] = "1"
         labelled = draw(st.booleans())
         values.append(owned(f"job-{name}", "batch/v1", "Job", f"{name}-j0-0", labels if labelled else {}))
     second = [draw(ray_clusters(draw(NAMES))), draw(job_sets(draw(NAMES)))]
     objects = list(read([("x", yaml.safe_dump_all(values).encode())]))
-    objects += [o for o in read([("y", yaml.safe_dump_all(second).encode())])]
+    changed = list(read([("y", yaml.safe_dump_all(second).encode())]))
     start = {key_of(o): o for o in objects if draw(st.booleans())}
-    events = [(draw(st.integers(0, 3)) > 0, o) for o in draw(st.permutations(objects))]
-    return list(start.values()), events
+    events = [(draw(st.integers(0, 3)) > 0, o) for o in draw(st.permutations([*objects, *changed]))]
+    return list(start.values()), [*events[: draw(st.integers(0, len(events)))], *((True, o) for o in changed)]
 
 
 def key_of(one: Object) -> tuple[str, str]:
