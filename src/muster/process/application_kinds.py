@@ -32,7 +32,7 @@ from muster.kube.resources import resource_of
 from muster.model.core import ConfigMap
 from muster.model.custom import ConfiguredApplication
 from muster.model.kinds import find
-from muster.process.settings import home_of
+from muster.process.settings import default_applications, home_of, own_namespace
 from muster.store import Severity, errors
 from muster.workloads.description import KindDescription, read_table
 from muster.workloads.table import CONFIG_MAP, CONFIG_MAP_KEY, KindTable
@@ -49,14 +49,17 @@ TypeOf = Callable[[str, str], type[ConfiguredApplication]]  # plural, version â†
 class WorkloadTables:
     """Where the descriptions of workload kinds are, beside the built-in table."""
 
-    config_map: str  # NAMESPACE/NAME
+    config_map: str  # NAMESPACE/NAME; empty: none
     files: tuple[tuple[str, str], ...] = ()  # name, text
 
     @classmethod
     def of(cls, files: Iterable[str], applications: str) -> WorkloadTables:
-        """The tables of these files, and the ConfigMap beside that of applications."""
+        """The tables of these files, and the ConfigMap in the namespace that we run in, or beside a ConfigMap of
+        applications that is not the default; outside a cluster there is none by default."""
         texts = ((file, Path(file).read_bytes().decode("utf-8-sig")) for file in files)
-        return cls(f"{home_of(applications)}/{CONFIG_MAP}", tuple(texts))
+        inside = own_namespace(outside="")
+        home = inside if applications in ("", default_applications()) else home_of(applications)
+        return cls(f"{home}/{CONFIG_MAP}" if home else "", tuple(texts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,29 +95,22 @@ class ConfiguredKinds:
         self._tables = tables
         self._applications: Sequence[CustomApplicationConfig] = ()
         self._reported: dict[str, str] = {}  # by source
-        keys = [key] if tables is None else [key, tables.config_map]
-        wanted = []
-        for one in dict.fromkeys(keys):
-            namespace, _, name = one.partition("/")
-            wanted.append(Wanted(ConfigMap, namespace, fields=f"metadata.name={name}"))
-        self._following = [Informers(client, [one], report) for one in wanted]
-        for followed in self._following:
-            followed.subscribe(self._on_change)
+        self._wants_applications = tables is None
+        self._following: dict[str, Informers] = {}  # ConfigMap â†’ its informer
         self._changed = asyncio.Event()
         self._maps: dict[str, ConfigMap] = {}
+
+    def want_applications(self) -> None:
+        """Follows the ConfigMap of applications, too; a component with tables does so only from then on."""
+        self._wants_applications = True
+        self._changed.set()
 
     async def run(self, changed: Changed) -> None:
         """Follows the ConfigMaps and their kinds until cancelled."""
         async with AsyncExitStack() as stack:
-            for informers in self._following:
-                await stack.enter_async_context(informers)
-            for informers in self._following:
-                if self._tables is None:
-                    await informers.synced()
-            while InformerState.STARTING in self._map_states():
-                await asyncio.sleep(0.02)  # with a table, a ConfigMap that cannot be read is as one that is not there
             while True:
                 self._changed.clear()
+                await self._follow_maps(stack)
                 missing = await self._follow(self._wanted(), changed)
                 self._known.set()
                 try:
@@ -122,6 +118,22 @@ class ConfiguredKinds:
                         await self._changed.wait()
                 except TimeoutError:
                     continue
+
+    async def _follow_maps(self, stack: AsyncExitStack) -> None:
+        """Starts the informers of the wanted ConfigMaps, and waits until they have read them."""
+        keys = [self._tables.config_map] if self._tables is not None else []
+        keys += [self._key] if self._wants_applications else []
+        for key in keys:
+            if key and key not in self._following:
+                namespace, _, name = key.partition("/")
+                wanted = Wanted(ConfigMap, namespace, fields=f"metadata.name={name}")
+                informers = self._following[key] = Informers(self._client, [wanted], self._report)
+                informers.subscribe(self._on_change)
+                await stack.enter_async_context(informers)
+                if self._tables is None:
+                    await informers.synced()
+        while InformerState.STARTING in self._map_states():
+            await asyncio.sleep(0.02)  # with tables, a ConfigMap that cannot be read is as one that is not there
 
     def unread(self) -> str:
         """Returns the answer of /readyz until the ConfigMap was read; empty afterwards."""
@@ -153,7 +165,7 @@ class ConfiguredKinds:
             await asyncio.sleep(0.02)
 
     def _map_states(self) -> list[InformerState]:
-        return [state for informers in self._following for state in informers.states().values()]
+        return [state for informers in self._following.values() for state in informers.states().values()]
 
     def _on_change(self, delta: Delta) -> None:
         if isinstance(delta.new, ConfigMap):

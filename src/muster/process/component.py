@@ -156,13 +156,17 @@ class Process:
                 fields["probes"] = probes.port
             if component.kinds:
                 informers = self._shared = await enter(self.follow(component.kinds))
-                if settings.applications:
+                if self._follows_kinds:
                     self.kinds = self.application_kinds(informers, self.recorder)
             stack.callback(log, 0, "stopped")
             if probes is not None:
                 stack.push_async_callback(probes.stop)
             log(0, "started", **fields, **await enter(component.serve()))
             await run_until(stop, self._work(), *self._background(), drain=component.drain)
+
+    @property
+    def _follows_kinds(self) -> bool:
+        return bool(self._settings.applications) or self._component.workload_tables is not None
 
     def ready(self) -> str:
         """Returns why /readyz answers 503, or an empty string."""
@@ -226,7 +230,7 @@ class Process:
         if component.permissions:
             pod = OwnPod(self.ungated, own_pod_key())
             yield self.permissions.run(self.ungated, component.permissions, pod)
-        if self._shared is not None and self._settings.applications:
+        if self._shared is not None and self._follows_kinds:
             yield self.kinds.run(component.kinds_changed)
         yield from component.background()
 

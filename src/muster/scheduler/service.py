@@ -24,7 +24,7 @@ from muster.kube.writes import Writes
 from muster.model import core, groups, native, scheduling, storage, topology
 from muster.model.custom import CustomApplication, custom_kinds
 from muster.model.meta import Object
-from muster.process.application_kinds import Kinds, WorkloadTables
+from muster.process.application_kinds import ConfiguredKinds, Kinds, WorkloadTables
 from muster.process.component import Component
 from muster.process.config_sources import ConfigFile, ConfigMapKey, ConfigSource
 from muster.process.config_watcher import ConfigWatcher
@@ -74,6 +74,7 @@ class SchedulerService(Component):
         self._decider: Decider | None = None
         self._changing: asyncio.Future[None] | None = None  # kept, or it may be collected before it has run
         self._fences = 0
+        self._kinds: ConfiguredKinds | None = None
         self._standby = Standby(self._prepared, log, self.metrics.faults.inc)
         self._election = LeaderElection(
             settings.lease, log, settle=False, standby=self._standby.while_another_leads,
@@ -147,14 +148,14 @@ class SchedulerService(Component):
                 cache = Cache(settings.scheduler_names)
                 decider = Decider(cache, self._loaded, settings.lease.identity, settings.period, metrics, self.log)
                 loop = Loop(decider, metrics)
-                if settings.applications:
-                    recorder = self._recorder(client)
-                    kinds = self.process.application_kinds(informers, recorder)
-                    following = kinds.run(partial(_use_kinds, loop, cache))
-                    tasks += [asyncio.create_task(one) for one in (recorder.run(), following)]
-                    # Without them pods of a gang would be taken for single pods that no policy is about.
-                    await kinds.followed()
-                    decider.use(self._loaded)  # it may have changed meanwhile
+                recorder = self._recorder(client)
+                kinds = self._kinds = self.process.application_kinds(informers, recorder)
+                self._want_applications(self._loaded)
+                following = kinds.run(partial(_use_kinds, loop, cache))
+                tasks += [asyncio.create_task(one) for one in (recorder.run(), following)]
+                # Without them pods of a gang would be taken for single pods that no policy is about.
+                await kinds.followed()
+                decider.use(self._loaded)  # it may have changed meanwhile
                 self._decider, self._loop = decider, loop
                 stream = informers.stream(replay=False)
                 if _more_kinds(self._loaded) != followed:
@@ -209,10 +210,16 @@ class SchedulerService(Component):
     def _use(self, loaded: LoadedConfig) -> None:
         """A new configuration: the next cycle is decided with it."""
         self._loaded = loaded
+        self._want_applications(loaded)
         self._announce()
         loop, decider = self._loop, self._decider
         if loop is not None and decider is not None:
             self._changing = asyncio.ensure_future(self._change(loaded, loop, decider))
+
+    def _want_applications(self, loaded: LoadedConfig) -> None:
+        """Has the configured kinds of applications followed, once a plugin reads them."""
+        if self._kinds is not None and CustomApplication in kinds_read(loaded.config):
+            self._kinds.want_applications()
 
     async def _change(self, loaded: LoadedConfig, loop: Loop, decider: Decider) -> None:
         informers = self.process.informers

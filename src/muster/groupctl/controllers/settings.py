@@ -29,9 +29,13 @@ class PodGroupSettings:
     scheduler_names: Annotated[tuple[str, ...], Flag(
         "--scheduler-name", metavar="NAME", help="Handle pods with this schedulerName. May be given several times.",
     )] = ("muster",)  # fmt: skip
-    applications: Annotated[str, APPLICATIONS] = field(default_factory=default_applications)
     workload_kinds: Annotated[tuple[str, ...], WORKLOAD_KINDS] = ()
     probes: ProbeSettings = field(default_factory=ProbeSettings)
+
+    @property
+    def applications(self) -> str:
+        """The kinds that node group policies divide form no gangs."""
+        return ""
 
     def __post_init__(self) -> None:
         check_readable(WORKLOAD_KINDS, self.workload_kinds)
