@@ -25,9 +25,11 @@ def account_without(
     """A kubeconfig of an account with all these rights but one."""
     name = f"without-{verb}-{resource.replace('/', '-') or 'nothing'}"
     rules = []
+    # Several API groups have podgroups: the first one is meant, which is Volcano's.
+    group = next((right.group for right in rights if resource in right.resources and verb in right.verbs), "")
     for right in rights:
         for one in right.resources:
-            verbs = [v for v in right.verbs if (v, one) != (verb, resource)]
+            verbs = [v for v in right.verbs if (right.group, v, one) != (group, verb, resource)]
             if verbs:
                 rules.append({"apiGroups": [right.group], "resources": [one], "verbs": verbs})
     kind = {"apiVersion": f"{_RBAC}/v1", "metadata": {"name": f"{name}-{namespace}"}}
