@@ -11,6 +11,7 @@ from muster.cli import options
 from muster.cli.reading import policy_file
 
 Template = dict[str, Any]
+Path = tuple[str, ...]
 
 
 @click.command()
@@ -22,8 +23,12 @@ Template = dict[str, Any]
     "--allow-privileged-overrides", "privileged", is_flag=True,
     help="Allow the policy to grant service accounts, host access and privileges.",
 )  # fmt: skip
+@options.workload_kinds
 @options.verbosity
-def override(policy: str, nodegroup: str, files: tuple[str, ...], form: str, privileged: bool, verbosity: int) -> None:
+def override(
+    policy: str, nodegroup: str, files: tuple[str, ...], form: str, privileged: bool, workload_kinds: tuple[str, ...],
+    verbosity: int,
+) -> None:  # fmt: skip
     """Show the pod template (for a Pod: the pod) of a workload with an OverridePolicy's rules for a node group.
 
     Of a workload with several templates, such as a Volcano Job, all are shown.
@@ -37,8 +42,7 @@ def override(policy: str, nodegroup: str, files: tuple[str, ...], form: str, pri
 
     found, manifests = read_policy(policy, OverridePolicy)
     print_problems("warning", found, manifests, warnings(found.spec))
-    place, templates, base = _workload(files)
-    bases = (base,) if base else ()
+    place, templates, bases = _workload(files, workload_kinds)
     if print_problems("error", found, manifests, faults(found.spec, bases)):
         raise BadInput(f"muster: {policy} cannot be used")
     group = nodegroup.lower()
@@ -57,7 +61,7 @@ def override(policy: str, nodegroup: str, files: tuple[str, ...], form: str, pri
         click.echo("---\n".join(map(dump, editions)), nl=False)
 
 
-def _workload(files: tuple[str, ...]) -> tuple[str, list[Template], tuple[str, ...]]:
+def _workload(files: tuple[str, ...], tables: tuple[str, ...]) -> tuple[str, list[Template], tuple[Path, ...]]:
     """The pod templates of the only workload in the files, as they are written there; its place, and where they stand
     in the workload. A ConfigMap groupmanagement-config beside it may name its kind."""
     from muster.cli.reading import BadInput, print_findings
@@ -79,7 +83,13 @@ def _workload(files: tuple[str, ...]) -> tuple[str, list[Template], tuple[str, .
     if findings:
         raise BadInput("muster: the workload cannot be read")
     paths = dict(path for at, one in objects for path in _named(at, one))
-    found = [(at, *there) for at, one in objects if (there := _templates(one, paths)) is not None]
+    found: list[tuple[str, list[Template], tuple[Path, ...]]] = []
+    for at, one in objects:
+        there = _templates(one, paths)
+        if there is not None:
+            found.append((at, there[0], (there[1],) if there[1] else ()))
+        elif (several := _described_templates(at, one, tables)) is not None:
+            found.append((at, *several))
     if len(found) != 1:
         places = f" ({', '.join(at for at, _, _ in found)})" if found else ""
         raise BadInput(f"{', '.join(files)}: error: {len(found)} objects with a pod template{places}; give one")
@@ -125,6 +135,52 @@ def _templates(
         if found:
             return found, path
     return None
+
+
+def _described_templates(
+    place: str, value: Template, tables: tuple[str, ...]
+) -> tuple[list[Template], tuple[Path, ...]] | None:
+    """The templates of a workload of a described kind, each with the name of its pod set, and their paths."""
+    from muster.cli.reading import BadInput, print_findings, table_texts
+    from muster.groups.applications import template_values
+    from muster.workloads.description import read_table
+    from muster.workloads.expressions import BadExpression
+    from muster.workloads.table import KindTable
+
+    if "/" not in str(value.get("apiVersion")):
+        return None
+    table = KindTable()
+    for name, text in table_texts(tables):
+        described, wrong = read_table(text, name)
+        print_findings([*wrong, *table.add(described)])
+    kind = value.get("kind")
+    known = next((one for one in table if one.kind == kind and value["apiVersion"] in one.api_versions), None)
+    if known is None:
+        return None
+    paths = known.template_paths
+    if not paths:
+        what = f"creates a {known.creates.kind}" if known.creates is not None else "has no plain path to its templates"
+        raise BadInput(f"{place}: error: {kind} {what} (its description is at {known.source}): it cannot be overridden")
+    found: list[Template] = []
+    for pod_set, path in zip(known.pod_sets, paths, strict=True):
+        for variables, one in zip(_entries(path, value), template_values(path, value), strict=False):
+            try:
+                found.append(_named_after({"name": pod_set.name.fill(variables)}, one))
+            except BadExpression as fault:
+                raise BadInput(f"{place}: error: {fault}") from None
+    found = [one for one in found if isinstance(one.get("spec"), dict)]
+    return (found, paths) if found else None
+
+
+def _entries(path: Path, value: Any) -> list[dict[str, Any]]:
+    """The variables item and key of each template at the path."""
+    if "*" not in path:
+        return [{}]
+    for step in path[: path.index("*")]:
+        value = value.get(step) if isinstance(value, dict) else None
+    if isinstance(value, dict):
+        return [{"key": key, "item": item} for key, item in value.items()]
+    return [{"key": str(i), "item": item} for i, item in enumerate(value if isinstance(value, list) else ())]
 
 
 def _named_after(item: Template, template: Template) -> Template:

@@ -9,7 +9,7 @@ their Job.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -161,12 +161,19 @@ def template_values(path: Sequence[str], whole: Mapping[str, Any]) -> list[dict[
     found: list[Any] = [whole]
     for step in path:
         if step == "*":
-            found = [item for value in found for item in (value if isinstance(value, list) else ())]
+            found = [item for value in found for item in _items(value)]
         else:
             found = [value.get(step) if isinstance(value, Mapping) else None for value in found]
     if "*" in path:
         return [value if isinstance(value, dict) else {} for value in found]  # positions count
     return [value for value in found if isinstance(value, dict)]
+
+
+def _items(value: object) -> Iterable[Any]:
+    """The items of a list, or the values of a map."""
+    if isinstance(value, Mapping):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def templates_of(obj: Object) -> Sequence[PodTemplateSpec]:

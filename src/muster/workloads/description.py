@@ -129,6 +129,21 @@ class KindDescription(_Strict):
         one = self.pod_sets[0] if len(self.pod_sets) == 1 and self.pod_sets[0].each is None else None
         return (one.template.path or ()) if one is not None else ()
 
+    @property
+    def template_paths(self) -> tuple[tuple[str, ...], ...]:
+        """The paths of all pod templates, with * for each item of a list or entry of a map; empty if one of them is no
+        plain path."""
+        found: list[tuple[str, ...]] = []
+        for one in self.pod_sets:
+            path = one.template.path
+            if one.each is not None:
+                above = one.each.path
+                path = (*above, "*", *path[1:]) if above and path and path[0] == "item" else None
+            if path is None:
+                return ()
+            found.append(path)
+        return tuple(found)
+
 
 @lru_cache(maxsize=64)  # the same text gives the same descriptions, hence the same types of objects
 def read_table(text: str, name: str, lines_before: int = 0) -> tuple[list[KindDescription], list[Finding]]:
