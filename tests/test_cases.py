@@ -50,7 +50,7 @@ def answer(folder: Path, *arguments: str, shows: Sequence[str] = ()) -> Answer:
     for text in shows:
         assert text in result.stderr
     found = json.loads(result.stdout)
-    assert isinstance(found, dict)
+    assert isinstance(found, dict | list)  # a list: `override` of several templates
     return found
 
 
