@@ -150,3 +150,8 @@ def test_validate_finds_what_is_wrong_and_raises_nothing() -> None:
     found = muster.validate([{**node("a", cpu=4), "kind": "Nod"}, pod("p")])
     assert not found.ok
     assert muster.validate(config=CONFIG).ok
+
+
+def test_an_object_without_a_kind_is_reported_as_such() -> None:
+    with pytest.raises(muster.InputError, match=r"objects\[0\].*apiVersion and kind are missing"):
+        muster.simulate([{}])

@@ -125,7 +125,7 @@ class _Reader:
             return self.report("error", place, "", "", "kind", message, "give it both, or take it out")
         api_version, kind = value.get("apiVersion"), value.get("kind")
         if api_version is None and kind is None:
-            if not {"metadata", "spec"} & value.keys():
+            if not {"metadata", "spec"} & value.keys() and place.line is not None:
                 # A folder may hold other files too: a scheduler's configuration, values of a chart.
                 message = "passed over: no apiVersion and kind, so it is not a Kubernetes object"
                 return self.report("notice", place, "", "", "kind", message)
