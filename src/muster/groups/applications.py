@@ -24,7 +24,7 @@ from muster.model.batch import (
     StatefulSet,
 )
 from muster.model.core import Pod, PodTemplateSpec
-from muster.model.custom import CustomApplication
+from muster.model.custom import ConfiguredApplication, CustomApplication
 from muster.model.kinds import table_name
 from muster.model.meta import Object, ObjectMeta, OwnerReference, controller, key
 
@@ -142,6 +142,14 @@ def replicas_of(obj: Object) -> int | None:
             number = obj.spec.job_template.spec.parallelism
         case DaemonSet():
             return None
+        case ConfiguredApplication() if not obj.replicas_path and obj.description is not None:
+            from muster.workloads.workload import description_of, read_workload  # few clusters need it
+
+            described = description_of(type(obj))
+            if described is None or not (len(described.pod_sets) > 1 or any(one.each for one in described.pod_sets)):
+                return None
+            workload = read_workload(obj, described)
+            return workload.gangs * workload.pods_per_gang
         case CustomApplication():
             return obj.replicas
         case _:
