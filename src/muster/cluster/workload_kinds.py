@@ -8,9 +8,11 @@ from typing import Any
 from muster.cluster.documents import Location
 from muster.groups.custom_applications import CONFIG_KEY, CONFIG_NAME, BadConfiguration, read_custom_applications
 from muster.model.core import ConfigMap
-from muster.model.custom import ConfiguredApplication
+from muster.model.custom import ConfiguredApplication, CustomApplication
 from muster.model.finding import Finding, Severity
+from muster.model.kinds import decode_as
 from muster.model.meta import Object, key
+from muster.model.shape import Problem
 from muster.validation.part_checks import pod_spec
 from muster.workloads import FAULT_OF_OBJECT
 from muster.workloads.description import read_table
@@ -78,6 +80,8 @@ def fault_findings(obj: ConfiguredApplication, place: Location, about: str) -> I
     for pod_set in workload.pod_sets:
         wrong = pod_spec(pod_set.template.spec, "spec")
         faults += [Fault(f"{pod_set.name}.template", problem.message) for problem in wrong]
+    if workload.child is not None and type(obj).makes:
+        yield from _child_findings(type(obj).makes[0], workload.child, place, about)
     for fault in faults:
         # The gang of a workload without some of its pods would be torn: such an object is left out.
         unusable = fault.path.endswith((".template", ".each", ".name")) or fault.path == "podSets"
@@ -85,6 +89,20 @@ def fault_findings(obj: ConfiguredApplication, place: Location, about: str) -> I
         message = f"{fault.path}: {fault.message}"
         fix = "correct the object" if shipped else f"correct the object, or its description at {description.source}"
         yield Finding(severity, place.file, place.line_of(""), about, FAULT_OF_OBJECT, message, fix)
+
+
+def _child_findings(
+    kind: type[CustomApplication], child: dict[str, Any], place: Location, about: str
+) -> Iterator[Finding]:
+    """Yields the faults of the object that an object creates, at the place of the latter."""
+    try:
+        made = decode_as(kind, child)
+    except Problem as problem:
+        message = f"{child['kind']}: {problem.path}: {problem.message}"
+        yield Finding("error", place.file, place.line_of(""), about, FAULT_OF_OBJECT, message, "correct the object")
+        return
+    if isinstance(made, ConfiguredApplication):
+        yield from fault_findings(made, place, about)
 
 
 def number_of_pods(obj: ConfiguredApplication) -> int:

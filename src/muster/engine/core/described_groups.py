@@ -15,6 +15,7 @@ from muster.groups.applications import Lookup, OwnerLoop, owner_chain, owner_ref
 from muster.model.core import Pod
 from muster.model.custom import ConfiguredApplication
 from muster.model.meta import Object, key
+from muster.model.quantity import QuantityError
 from muster.model.requests import requests
 from muster.model.scheduling import PodGroup, SubGroup
 from muster.workloads.description import KindDescription
@@ -204,7 +205,11 @@ def _resources(present: list[PodSet], minimum: int) -> dict[str, int]:
         taken[i] += max(min(minimum - sum(taken), pod_set.count - taken[i]), 0)
     total: dict[str, int] = {}
     for pod_set, number in zip(present, taken, strict=True):
-        for name, amount in requests(pod_set.template.spec).items():
+        try:
+            amounts = requests(pod_set.template.spec)
+        except QuantityError:
+            continue  # the API server refuses its pods; one bad workload must not stop the others
+        for name, amount in amounts.items():
             total[name] = total.get(name, 0) + number * amount
     return total
 
