@@ -146,7 +146,8 @@ class NodeGroupController:
             return
         has = node.metadata.labels
         held = among.of(name, has) if self._labels else ()
-        wanted = [label for key in held if (label := member_label(key)) is not None]
+        labels = {key: label for key in held if (label := member_label(key)) is not None}
+        wanted = [label for key, label in labels.items() if label in has or self._has_finalizer(key)]
         change: dict[str, str | None] = {label: "" for label in wanted if has.get(label) != ""}
         change |= {label: None for label in has if label.startswith(MEMBER) and label not in wanted}
         if change:
@@ -155,6 +156,12 @@ class NodeGroupController:
                 self._wrote = True
             except NotFound:
                 return
+
+    def _has_finalizer(self, name: str) -> bool:
+        """Returns whether a group has its finalizer. A new label waits for it: a group that is deleted without it would
+        leave the label on the nodes."""
+        group = self._cache.of(NodeGroup).get(name)
+        return group is not None and FINALIZER in group.metadata.finalizers
 
     # --- the status
 

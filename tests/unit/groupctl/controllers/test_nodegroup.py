@@ -113,6 +113,15 @@ def test_nodes_carry_the_names_of_their_groups_and_of_no_others() -> None:
     assert labels(store, "b") == ["g"]
 
 
+def test_a_node_has_no_label_before_the_group_has_its_finalizer() -> None:
+    store = store_of(city_node("a", "x"), node_group("g", location="x"))
+    controller = NodeGroupController(store, labels=True)
+    assert controller.run()
+    assert (labels(store, "a"), store.get(NodeGroup, "g").metadata.finalizers) == ([], [FINALIZER])
+    assert controller.run()
+    assert len(labels(store, "a")) == 1
+
+
 def test_a_group_that_goes_leaves_no_label_and_then_no_finalizer() -> None:
     store = store_of(city_node("a"), node_group("g", "a"))
     controller = NodeGroupController(store, labels=True)
