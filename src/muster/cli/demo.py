@@ -95,7 +95,7 @@ def _step(console: Console, number: str, step: Step) -> None:
 
 def _decided(step: Step) -> list[str]:
     """Returns the bindings, the evictions and the pending pods with their reasons, as the simulator reports them."""
-    lines = list(step.said)
+    lines = list(step.messages)
     if step.result is None:
         return lines
     by_node: dict[str, list[str]] = {}

@@ -70,7 +70,7 @@ def _risk(chapter: Chapter) -> None:
     config, file = f"{chapter.name}/scheduler.yaml", f"{chapter.name}/risk.yaml"
     findings = validate_cluster(scheduler_of(config), manifests_of(file), NAMES)
     step = Step("validate checks a queue that may use more than its node group has.", [file], config)
-    step.said = [str(finding) for finding in findings]
+    step.messages = [str(finding) for finding in findings]
     chapter.steps.append(step)
     found = [(finding.object, finding.code) for finding in findings]
     design = "a capability of 1024G where the node group has 512G lets tasks in that find no node"
@@ -150,7 +150,7 @@ def _next_set(chapter: Chapter) -> None:
     step = stage.ask(asks, log=log)
     nodes_grid(step, stage.cluster.store.list(Node).items, RACKS)
     _sets(step, tried)
-    step.said = lines
+    step.messages = lines
     wanted = [
         "V4: Performing topology logic",
         "V4: Result of topology logic is 3 subsets",

@@ -38,7 +38,7 @@ def _chapter(chapter: Chapter) -> str:
 def _step(number: int, step: Step) -> str:
     grids = "".join(f"<p>{escape(g.title)}</p>{table(g.head, g.rows)}" for g in step.grids)
     waits = table(("waits", "why"), sorted(step.waiting.items())) if step.waiting else ""
-    messages = "".join(f'<p class="warning">{escape(line)}</p>' for line in step.said)
+    messages = "".join(f'<p class="warning">{escape(line)}</p>' for line in step.messages)
     evicted = ""
     if step.result is not None and step.result.evictions:
         rows = [(e.pod, e.node, e.by or e.rule) for e in step.result.evictions]

@@ -47,7 +47,7 @@ class Step:
     config: str
     result: Result | None = None
     picture: str = ""  # the nodes after this step, as HTML; drawn at once, because the cluster changes later
-    said: list[str] = field(default_factory=list)  # lines that the scheduler wrote: reasons, logs, findings
+    messages: list[str] = field(default_factory=list)  # lines that the scheduler wrote: reasons, logs, findings
     grids: list[Grid] = field(default_factory=list)
     checks: list[Check] = field(default_factory=list)
 
@@ -78,7 +78,7 @@ class Step:
         if self.result is not None:
             decided = self.result.to_dict()
             plain["decided"] = {key: decided[key] for key in ("binds", "evicts", "pending", "devices", "cycles")}
-        plain["said"] = self.said
+        plain["said"] = self.messages
         plain["shown"] = [grid.to_dict() for grid in self.grids]
         plain["checks"] = [check.to_dict() for check in self.checks]
         return plain
