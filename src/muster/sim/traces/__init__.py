@@ -1,0 +1,5 @@
+"""Traces of jobs: readers of published formats and of any CSV or Parquet file, a generator, and lists of nodes."""
+
+from muster.sim.traces.table import BoolArray, FloatArray, IntArray, Trace
+
+__all__ = ["BoolArray", "FloatArray", "IntArray", "Trace"]
