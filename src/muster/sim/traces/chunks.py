@@ -1,0 +1,135 @@
+"""Rows of a file as columns of texts or numbers, some thousand at a time; and the rows that cannot be used."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import IO
+
+import numpy as np
+
+from muster.model.finding import Finding, InputError
+from muster.sim.traces.source import READ_ERRORS
+from muster.sim.traces.table import BoolArray, FloatArray, IntArray
+
+__all__ = ["BadRows", "Chunk", "Column", "delimited", "delimiter_of", "split", "text_lines"]
+
+Column = list[str] | FloatArray
+ROWS_AT_ONCE = 20_000
+MOST_FINDINGS = 100
+MOST_BYTES_OF_A_LINE = 1 << 20
+
+
+@dataclass(slots=True)
+class BadRows:
+    """Counts the rows of one file that are left out, and keeps findings about the first of them."""
+
+    file: str
+    strict: bool = False
+    count: int = 0
+    findings: list[Finding] = field(default_factory=list)
+    _waiting: list[Finding] = field(default_factory=list)
+
+    def add(self, line: int, message: str, fix: str = "") -> None:
+        """Reports a row that is left out."""
+        self.count += 1
+        self._waiting.append(Finding("error", self.file, line, "", "row", message, fix))
+
+    def settle(self) -> None:
+        """Takes up what was reported since the last call. Raises InputError with the first of it if strict."""
+        self._waiting.sort(key=lambda finding: finding.line or 0)
+        if self.strict and self._waiting:
+            raise InputError(f"{self.file} has a row that cannot be used", self._waiting[:1])
+        self.findings += self._waiting[: MOST_FINDINGS - len(self.findings)]
+        self._waiting.clear()
+
+
+@dataclass(slots=True)
+class Chunk:
+    """Some rows as columns, and the line of each row."""
+
+    columns: dict[str, Column]
+    lines: IntArray
+
+    def rows(self, chosen: BoolArray) -> Chunk:
+        """Returns the chosen rows."""
+        keep = np.flatnonzero(chosen).tolist()
+        columns: dict[str, Column] = {
+            name: [column[i] for i in keep] if isinstance(column, list) else column[chosen]
+            for name, column in self.columns.items()
+        }
+        return Chunk(columns, self.lines[chosen])
+
+
+def text_lines(stream: IO[bytes], bad: BadRows) -> Iterator[tuple[int, str]]:
+    """Yields the lines that are text, without those that are blank, each with its number."""
+    number = 0
+    while True:
+        number += 1
+        try:
+            raw = stream.readline(MOST_BYTES_OF_A_LINE)
+            too_long = len(raw) == MOST_BYTES_OF_A_LINE and not raw.endswith(b"\n")
+            while too_long and (rest := stream.readline(MOST_BYTES_OF_A_LINE)) and not rest.endswith(b"\n"):
+                pass
+        except READ_ERRORS as error:
+            bad.add(number, f"the file cannot be read from here on: {error}", "download or pack it again")
+            return
+        if not raw:
+            return
+        if too_long:
+            bad.add(number, "the line is longer than 1 MiB")
+            continue
+        try:
+            line = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            bad.add(number, f"byte {raw[error.start]:#04x} is not UTF-8 text", "save the file as UTF-8")
+            continue
+        if "\0" in line:
+            bad.add(number, "the line has a NUL character")
+        elif line and not line.isspace():
+            yield number, line
+
+
+def delimiter_of(header: str) -> str:
+    """Returns what separates the columns of a header: comma, tab, semicolon or bar."""
+    return next((one for one in ",\t;|" if one in header), ",")
+
+
+def split(line: str, delimiter: str) -> list[str]:
+    """Returns the cells of a line. A row is one line: a quoted cell must end where it began. Raises csv.Error."""
+    if '"' not in line:
+        return line.split(delimiter)
+    return next(csv.reader([line], delimiter=delimiter, strict=True))
+
+
+def delimited(lines: Iterator[tuple[int, str]], header: list[str], delimiter: str, bad: BadRows) -> Iterator[Chunk]:
+    """Yields the rows under a header as chunks."""
+    width = len(header)
+    rows: list[list[str]] = []
+    numbers: list[int] = []
+    for number, line in lines:
+        if line[0] == "#":
+            continue
+        try:
+            cells = split(line, delimiter)
+        except csv.Error as error:
+            bad.add(number, f"the row cannot be split into columns: {error}")
+            continue
+        if len(cells) != width:
+            bad.add(number, f"the row has {len(cells)} columns, the header has {width}")
+            continue
+        rows.append(cells)
+        numbers.append(number)
+        if len(rows) == ROWS_AT_ONCE:
+            yield _chunk(header, rows, numbers)
+            rows, numbers = [], []
+    if rows:
+        yield _chunk(header, rows, numbers)
+
+
+def _chunk(header: list[str], rows: list[list[str]], numbers: list[int]) -> Chunk:
+    columns: dict[str, Column] = {}
+    for name, cells in zip(header, zip(*rows, strict=True), strict=True):
+        columns.setdefault(name, list(cells))
+    return Chunk(columns, np.array(numbers, dtype=np.int64))
