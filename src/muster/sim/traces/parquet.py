@@ -34,7 +34,7 @@ class ParquetRows:
             self.header: list[str] = list(self._parquet.schema_arrow.names)
             metadata = self._parquet.schema_arrow.metadata or {}
         except (*READ_ERRORS, pa.ArrowException, ValueError) as error:
-            raise unusable(file, f"is a Parquet file that cannot be read: {error}", "make or download it again") from None
+            raise unusable(file, f"is a Parquet file that cannot be read: {error}", "make it again") from None
         self.epoch = metadata.get(EPOCH_LINE.encode(), b"").decode(errors="replace")
         self._file = file
 
