@@ -123,6 +123,10 @@ def check_devices(expected: Answer, got: Answer) -> None:
     devices = got["devices"]
     for pod, allowed in expected.get("devices", {}).items():
         assert sorted(devices.get(pod, [])) in [sorted(ids) for ids in allowed], f"{pod}: {devices.get(pod)}"
+    for pod, shares in expected.get("shares", {}).items():
+        assert got["shares"].get(pod) == shares, f"{pod}: {got['shares'].get(pod)}"
+    for figure, value in expected.get("gpu_fragmentation", {}).items():
+        assert got["summary"]["gpu_fragmentation"][figure] == pytest.approx(value, rel=0, abs=1e-6), figure
     if expected.get("devices_disjoint"):
         handed = [(got["binds"].get(pod), chip) for pod, chips in devices.items() for chip in chips]
         assert len(handed) == len(set(handed))

@@ -146,6 +146,8 @@ def headline(result: Result) -> Text:
     )
     if s.fragmentation:
         text += "; fragmentation " + ", ".join(f"{name} {f:.1%}" for name, f in s.fragmentation.items())
+    if s.gpu_fragmentation is not None:
+        text += f"; {s.gpu_fragmentation}"
     return styled(text, "bold")
 
 
@@ -156,7 +158,7 @@ def _placements(console: Console, result: Result) -> None:
     if len(result.binds) <= MAX_ROWS:
         placed = table("Bound", "pod", "node", "queue", *(["devices"] if result.devices else []))
         for pod, node in sorted(result.binds.items()):
-            ids = [", ".join(map(str, result.devices.get(pod, [])))] if result.devices else []
+            ids = [result.devices_of(pod)] if result.devices else []
             row(placed, pod, node, queue_of(tasks.get(pod)), *ids)
         console.print(placed)
         return

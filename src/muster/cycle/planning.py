@@ -61,6 +61,10 @@ def _effects(session: Session, plan: Plan) -> None:
             ids = picker.devices(task)
             if ids is not None:
                 plan.devices[key] = ids
+        for sharer in session.sharers:
+            shares = sharer.shares(task)
+            if shares is not None:
+                plan.shares[key] = shares
 
 
 def _plan_job(session: Session, job: Job, plan: Plan) -> None:

@@ -40,6 +40,7 @@ PLUGINS: dict[str, str] = {
     "propagation": "muster.plugins.propagation:Propagation",
     "topology": "muster.plugins.topology:Topology",
     "topology910": "muster.plugins.topology910:Topology910",
+    "gpu-share": "muster.plugins.gpu_share:GpuShare",
     "resource-strategy-fit": "muster.plugins.resource_strategy_fit:ResourceStrategyFit",
 }
 

@@ -24,7 +24,7 @@ Kind = tuple[str, bool, str, str, str]
 """What is required, whether it is hard, the finding's code, why it is ignored, and what to do."""
 
 # The plugins that have `required_by`. They are listed so that the others need not be imported.
-PROVIDERS = ("gang", "predicates", "nodegroup", "topology", "topology910", "propagation")
+PROVIDERS = ("gang", "predicates", "nodegroup", "topology", "topology910", "gpu-share", "propagation")
 _ADD = "add `- name: {}` to the last tier of the configuration"
 
 

@@ -224,7 +224,7 @@ def _evictions(result: Result) -> str:
 
 
 def _placements(result: Result) -> str:
-    devices = {pod: ", ".join(map(str, ids)) for pod, ids in result.devices.items()}
+    devices = {pod: result.devices_of(pod) for pod in result.devices}
     head = ("pod", "node", "devices") if devices else ("pod", "node")
     rows = [(pod, node, devices.get(pod, ""))[: len(head)] for pod, node in sorted(result.binds.items())]
     return f"<details{' open' * (len(rows) <= 30)}><summary>{len(rows):,} pods</summary>{table(head, rows)}</details>"

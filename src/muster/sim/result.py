@@ -26,6 +26,7 @@ class Result:
     evictions: list[Eviction] = field(default_factory=list)  # all, in order
     pending: dict[str, str] = field(default_factory=dict)  # every pod of ours without a node → why
     devices: dict[str, list[int]] = field(default_factory=dict)
+    shares: dict[str, dict[int, int]] = field(default_factory=dict)  # pod → device → thousandths of it
     cycles: int = 0
     summary: Summary = field(default_factory=Summary)
     pictures: dict[str, list[Picture]] = field(default_factory=dict, repr=False)  # node → its devices, for the report
@@ -39,6 +40,12 @@ class Result:
             summary["configuration"] = self.configuration.to_dict()
         return {**self.decisions(), "summary": summary}
 
+    def devices_of(self, pod: str) -> str:
+        """Returns the pod's devices for people: `0, 1`, or `2 (460/1000)` for a part of a device."""
+        shares = self.shares.get(pod, {})
+        whole = (f"{i} ({shares[i]}/1000)" if shares.get(i, 1000) < 1000 else str(i) for i in self.devices.get(pod, ()))
+        return ", ".join(whole)
+
     def decisions(self) -> dict[str, object]:
         """Returns the decisions and the figures, without the configuration that led to them."""
         return {
@@ -48,6 +55,9 @@ class Result:
             "evictions": [{"pod": e.pod, "node": e.node, "for": e.by, "by": e.rule} for e in self.evictions],
             "pending": dict(sorted(self.pending.items())),
             "devices": dict(sorted(self.devices.items())),
+            "shares": {
+                pod: {str(i): parts for i, parts in sorted(of.items())} for pod, of in sorted(self.shares.items())
+            },
             "cycles": self.cycles,
             "summary": self.summary.to_dict(),
         }

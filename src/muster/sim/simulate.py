@@ -65,6 +65,7 @@ class Run:
         self.plan = Plan()
         self.bound: dict[str, tuple[str, str]] = {}  # pod → node, uid
         self.devices: dict[str, list[int]] = {}
+        self.shares: dict[str, dict[int, int]] = {}
         self.unbindable: dict[str, str] = {}
         self.unusable: Mapping[str, str] = {}
         self.warnings: dict[str, None] = {}
@@ -110,6 +111,7 @@ class Run:
         self.breaches.note(gone)
         result.evictions += [eviction for eviction in plan.evictions if eviction.pod in gone]
         self.devices.update(plan.devices)
+        self.shares.update(plan.shares)
         self.unbindable = {key: why for key, why in outcome.failed.items() if key in plan.binds}
         self.warnings.update(dict.fromkeys(plan.warnings))
         self.log(2, f"cycle {result.cycles}: {len(outcome.bound)} bound, {len(gone)} evicted")
@@ -147,6 +149,7 @@ class Run:
             result.pending[key] = self.why_absent(group, waits)
         result.pipelined = {key: node for key, node in self.plan.pipelined.items() if key in result.pending}
         result.devices = {key: ids for key, ids in self.devices.items() if key in result.binds}
+        result.shares = {key: parts for key, parts in self.shares.items() if key in result.binds}
         self.sum_up()
         return result
 
@@ -181,6 +184,7 @@ class Run:
         session = self.scheduler.session(state, self.cluster.clock.now())
         try:
             figures.queues = summary.queue_shares(state, summary.deserved(session))
+            figures.gpu_fragmentation = next((f for p in session.sharers if (f := p.fragmentation()) is not None), None)
             self.result.pictures = pictures(session)
         finally:
             session.close()

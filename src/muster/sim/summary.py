@@ -14,6 +14,7 @@ from muster.engine.core.nodes import NodeView
 from muster.engine.core.resources import exact_sum
 from muster.engine.core.session import Session
 from muster.engine.core.state import State
+from muster.engine.devices.fragmentation import Fragmentation
 from muster.engine.evictions.budgets import ledger_of
 from muster.model.quantity import display
 
@@ -42,11 +43,14 @@ class Summary:
     nodes: int = 0
     queues: dict[str, QueueShare] = field(default_factory=dict)
     fragmentation: dict[str, float] = field(default_factory=dict)
+    gpu_fragmentation: Fragmentation | None = None  # None: no pod shares a GPU
     settled: bool = False
     warnings: list[str] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, object]:
-        figures = {k: v for k, v in asdict(self).items() if k != "queues"}
+        figures = {k: v for k, v in asdict(self).items() if k not in ("queues", "gpu_fragmentation")}
+        if self.gpu_fragmentation is not None:
+            figures["gpu_fragmentation"] = self.gpu_fragmentation.to_dict()
         queues = {name: share.to_dict() for name, share in sorted(self.queues.items())}
         return {**figures, "fragmentation": {k: round(v, 6) for k, v in self.fragmentation.items()}, "queues": queues}
 

@@ -20,7 +20,8 @@ def test_the_json_has_the_keys_of_the_contract(tmp_path: Path) -> None:
     result = call(*write(tmp_path, full_cluster(), PREEMPTING), "-o", "json")
     assert result.exit_code == 0
     answer = json.loads(result.stdout)
-    assert list(answer) == ["binds", "pipelined", "evicts", "evictions", "pending", "devices", "cycles", "summary"]
+    keys = ["binds", "pipelined", "evicts", "evictions", "pending", "devices", "shares", "cycles", "summary"]
+    assert list(answer) == keys
     assert answer["binds"] == {"default/boss": "n1"}
     assert answer["evicts"] == ["default/low-2"]
 

@@ -24,6 +24,7 @@ from muster.engine.core.node_hooks import (
     NodeScorer,
     NodeSets,
     Picture,
+    SharedDevices,
 )
 from muster.engine.core.values import (
     Batch,
@@ -57,7 +58,7 @@ __all__ = [
     "JobOrder", "JobPipelined", "JobReady", "JobStarving", "JobValid", "Ledger", "NodeFilter", "NodeNotes",
     "NodeScorer", "NodeSet", "NodeSetError", "NodeSets", "Opinion", "Overused", "Picture", "Plugin", "Preemptable",
     "Preemptive", "Protection", "QueueOrder", "QueueQuota", "QueueShares", "Reason", "Reclaimable", "Scope",
-    "TaskOrder", "Verdict", "VictimHints", "VictimQueueOrder", "Vote",
+    "SharedDevices", "TaskOrder", "Verdict", "VictimHints", "VictimQueueOrder", "Vote",
 ]  # fmt: skip
 
 

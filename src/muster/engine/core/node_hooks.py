@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from muster.engine.core.jobs import Job, Shape, Task
     from muster.engine.core.nodes import NodeView
     from muster.engine.core.subgroups import SubGroup
+    from muster.engine.devices.fragmentation import Fragmentation
 
 
 class NodeFilter(Hook):
@@ -104,6 +105,18 @@ class DevicePicker(Hook):
     @abstractmethod
     def devices(self, task: Task) -> list[int] | None:
         """Returns the ids that are allocated to the task; None if it requests none."""
+
+
+class SharedDevices(Hook):
+    """Reports the devices that pods share; takes no part in decisions."""
+
+    @abstractmethod
+    def shares(self, task: Task) -> dict[int, int] | None:
+        """Returns the thousandths of each device that the pod has: it is on its node, or was placed in this cycle."""
+
+    @abstractmethod
+    def fragmentation(self) -> Fragmentation | None:
+        """Returns how fragmented the idle devices are now; None if no pod shares a device."""
 
 
 class BindEffects(Hook):

@@ -88,6 +88,8 @@ class Nodes:
         self.log: list[int] = []
         self.pipelined = 0  # tasks pipelined in this cycle
         self.version = 0  # grows when a node object changes; static answers are void then
+        # per node: grows when the node or its pods change outside a cycle
+        self.changes = np.zeros(len(self.objects), np.int64)
         allocatable = [allocatable_of(n) for n in self.objects]
         for amounts_ in allocatable:
             axis.learn(amounts_)
@@ -178,6 +180,7 @@ class Nodes:
             delta[size : 2 * size] = 0  # its resources are already being released
         self.rows[:, task.node] += sign * delta
         self.log.append(task.node)
+        self.changes[task.node] += 1
         if sign > 0:
             self.on[task.node][task.key] = task
         else:
@@ -196,6 +199,7 @@ class Nodes:
             counts = np.bincount([t.node for t in group], minlength=len(self))
             changed = np.flatnonzero(counts)
             self.rows[:, changed] += delta[:, None] * counts[changed][None, :]
+            self.changes[changed] += 1
 
     def grow(self) -> None:
         """Adds rows of zeros for resources that the axis has learned."""
@@ -223,6 +227,7 @@ class Nodes:
         self.objects[i] = node
         self.labels.replace(i, node.metadata.labels or {})
         self.version += 1
+        self.changes[i] += 1
         self.log.append(i)
 
     def _set_oversubscribed(self, i: int, node: Node) -> None:

@@ -45,6 +45,7 @@ class Plan:
     conditions: dict[str, Condition] = field(default_factory=dict)  # group → its condition
     effects: dict[str, list[Effect]] = field(default_factory=dict)  # pod → what to write with its binding
     devices: dict[str, list[int]] = field(default_factory=dict)  # pod → device ids
+    shares: dict[str, dict[int, int]] = field(default_factory=dict)  # pod → device id → thousandths of it
     warnings: list[str] = field(default_factory=list)
     again_at: float | None = None  # when a cycle may decide otherwise even if nothing changes
 

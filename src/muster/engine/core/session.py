@@ -33,6 +33,7 @@ from muster.engine.core.hooks import (
     QueueOrder,
     QueueQuota,
     Reason,
+    SharedDevices,
     TaskOrder,
     VictimQueueOrder,
     Vote,
@@ -161,6 +162,7 @@ class Session:
         self._starving = self.tiered(JobStarving)
         self.dividers = self.flat(NodeSets)
         self.pickers = self.flat(DevicePicker)
+        self.sharers = self.flat(SharedDevices)
         self.effecters = self.flat(BindEffects)
         self.placement.gather(
             [(str(_name(p)), term) for p in self.flat(NodeFilter) for term in p.filters()],

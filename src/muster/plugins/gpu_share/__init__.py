@@ -1,0 +1,204 @@
+"""gpu-share: whole GPUs and parts of GPUs, each GPU of a node with its thousand parts (KAI, Volcano's deviceshare).
+
+A pod asks for whole GPUs, for a fraction of a GPU, or for an amount of its memory. The plugin chooses the node's GPUs
+when a pod is allocated and writes their numbers with the binding. A GPU that pods share never has more than a thousand
+parts in use, and a whole GPU is one that nobody uses.
+
+`requests` reads pods, `devices` has the columns, `node_rules` the filters and the score, `scores` the rules pack,
+spread and FGD, `typical` the typical pods of FGD, and `findings` what `muster validate` reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from muster.engine.core.hooks import (
+    Batch,
+    BindEffects,
+    DevicePicker,
+    Effect,
+    Floats,
+    Ledger,
+    NodeFilter,
+    NodeScorer,
+    Plugin,
+    SharedDevices,
+    Verdict,
+)
+from muster.engine.core.jobs import Task
+from muster.engine.core.nodes import MoveKind, NodeView
+from muster.engine.core.requirements import Requirement, waiting
+from muster.engine.devices.fragmentation import Fragmentation
+from muster.plugins.gpu_share.devices import Devices
+from muster.plugins.gpu_share.findings import findings, too_many
+from muster.plugins.gpu_share.node_rules import Free, Serviceable, Worth
+from muster.plugins.gpu_share.requests import (
+    FRACTION,
+    INDEX,
+    MEMORY,
+    VOLCANO_INDEX,
+    VOLCANO_TIME,
+    GpuRequest,
+    asks_for_shares,
+    request_of,
+    write_index,
+)
+from muster.plugins.gpu_share.scores import FGD, PACK, SCORES, Scores
+from muster.plugins.gpu_share.typical import ARGUMENT, Typical
+
+if TYPE_CHECKING:
+    from muster.config.types import Arguments, PluginOption
+    from muster.engine.core.session import Session
+    from muster.engine.core.state import State
+    from muster.engine.core.statement import Move
+    from muster.model.finding import Finding
+
+__all__ = ["GpuShare"]
+
+
+class GpuShare(Plugin, NodeFilter, NodeScorer, Ledger, DevicePicker, SharedDevices, BindEffects):
+    name = "gpu-share"
+    arguments = {
+        "gpu-share.score": "how nodes and GPUs are chosen: pack (the fullest GPU that has enough free), spread (the "
+        "GPU with the most free), fgd (the fragmentation of the GPUs grows least) (pack)",
+        "gpu-share.weight": "the score of 0 to 100 is multiplied by it; 0: only GPUs are chosen by it, not nodes (1)",
+        ARGUMENT: "the typical pods for the fragmentation: running (the pods on nodes; without them those that wait), "
+        "or a list of {cpu, gpus, milli, models, weight}, as `muster trace show --typical-pods` prints it (running)",
+    }
+
+    def __init__(self, arguments: Arguments, option: PluginOption) -> None:
+        super().__init__(arguments, option)
+        self.weight = arguments.float("gpu-share.weight", 1.0, minimum=0.0)
+        self.gpus = Devices(self.request)
+        self.scores = Scores(arguments.text("gpu-share.score", PACK, SCORES), self.gpus)
+        self.typical = Typical(arguments, self.request)
+        self._filters = (Serviceable(self), Free(self))
+        self._scorers = (Worth(self),)
+        self._requests: dict[int, GpuRequest] = {}  # shape → the request of its pods, without their annotations
+        self._state: State | None = None
+        self._now = 0
+
+    @classmethod
+    def required_by(cls, state: State) -> Iterator[Requirement]:
+        for task in waiting(state):
+            if asks_for_shares(task.shape, task.annotations):
+                text = "asks for shared GPUs or for GPUs by number, which must be chosen for each pod"
+                yield Requirement(f"Pod {task.key}", text, hard=True, switch="enablePredicate")
+
+    def open(self, session: Session) -> None:
+        if session.state is not self._state:
+            self._state = session.state
+            self._requests.clear()
+        self._now = int(session.now * 1_000_000) * 1000
+        changed = self.gpus.open(session.state)
+        session.warnings += [f"{one.object} {one.message} ({one.fix})" for one in too_many(self.gpus)]
+        table, model = None, _NO_MODELS
+        if self.scores.rule == FGD:
+            table, model = self.typical.table(session.state, self.gpus, changed)
+        self.scores.open(session.state.nodes, table, model)
+
+    def request(self, task: Task) -> GpuRequest:
+        """Returns what the pod asks for."""
+        notes = task.pod.metadata.annotations
+        if notes and (FRACTION in notes or MEMORY in notes):
+            return request_of(task.shape, notes)
+        found = self._requests.get(task.shape.id)
+        if found is None:
+            found = self._requests[task.shape.id] = request_of(task.shape, {})
+        return found
+
+    def signature(self, task: Task) -> Hashable | None:
+        notes = task.pod.metadata.annotations
+        return self.request(task) if notes and (FRACTION in notes or MEMORY in notes) else None
+
+    # --- nodes
+
+    def batch(self, task: Task) -> Batch:
+        return max(term.batch(task) for term in (*self._filters, *self._scorers))
+
+    def filters(self) -> Sequence[NodeFilter]:
+        return self._filters
+
+    def scorers(self) -> Sequence[NodeScorer]:
+        return self._scorers
+
+    def filter(self, task: Task, nodes: NodeView) -> Verdict:
+        """Evaluates both filters: what is free counts where the node could serve the pod if it were empty."""
+        first, then = (term.filter(task, nodes) for term in self._filters)
+        code = np.where(first.code > 0, first.code, np.where(then.code > 0, len(first.reasons) + 1, 0))
+        return Verdict(code.astype(np.uint16), [*first.reasons, *then.reasons])
+
+    def raw(self, task: Task, nodes: NodeView) -> Floats:
+        return self._scorers[0].raw(task, nodes)
+
+    # --- GPUs allocated and released
+
+    def allocated(self, move: Move) -> None:
+        if self.gpus.any and (request := self.request(move.task)).gpus:
+            for task, node in zip(move.tasks, move.nodes, strict=True):
+                if move.kind == MoveKind.EVICT:  # undone: the pod stays
+                    self.gpus.evict(task, node, -1)
+                else:
+                    self._take(task, node, move.kind, request)
+
+    def released(self, move: Move) -> None:
+        if self.gpus.any and self.request(move.task).gpus:
+            for task, node in zip(move.tasks, move.nodes, strict=True):
+                if move.kind == MoveKind.EVICT:
+                    self.gpus.evict(task, node, 1)
+                else:
+                    self.gpus.give_back(task, node, move.kind)
+
+    def _take(self, task: Task, node: int, kind: MoveKind, request: GpuRequest) -> None:
+        nodes = self.gpus.nodes
+        cpu = task.shape.amounts.get("cpu", 0)
+        account = nodes.future_idle if kind == MoveKind.PIPELINE else nodes.idle
+        free_cpu = int(account[nodes.axis.rows["cpu"], node]) + cpu  # the move has taken it already
+        ids = self.scores.choose(request, cpu, node, free_cpu, kind)
+        if ids:
+            self.gpus.take(task, node, kind, ids, request.parts(int(self.gpus.card[node])))
+
+    # --- effects of a binding
+
+    def wants(self, task: Task) -> bool:
+        return self.request(task).gpus > 0
+
+    def devices(self, task: Task) -> list[int] | None:
+        held = self.gpus.held.get(task.key)
+        return list(held.ids) if held is not None else None
+
+    def shares(self, task: Task) -> dict[int, int] | None:
+        held = self.gpus.of(task)
+        return None if held is None else dict.fromkeys(held.ids, held.parts)
+
+    def fragmentation(self) -> Fragmentation | None:
+        state = self._state
+        if state is None or not self._shared(state):
+            return None
+        nodes, everything = state.nodes, np.arange(len(state.nodes))
+        table, model = self.typical.table(state, self.gpus, everything)
+        free_cpu = nodes.idle[nodes.axis.rows["cpu"]]
+        return table.of_cluster(self.gpus.idle, free_cpu, model, int(self.gpus.count.sum()))
+
+    def _shared(self, state: State) -> bool:
+        return self.gpus.shared() or any(self.request(task).share for task in waiting(state))
+
+    def effects(self, task: Task, node: int) -> list[Effect]:
+        held = self.gpus.held.get(task.key)
+        if held is None:
+            return []
+        index = write_index(list(held.ids))
+        if self.request(task).volcano:
+            return [Effect("annotations", task.key, {VOLCANO_INDEX: index, VOLCANO_TIME: str(self._now)})]
+        return [Effect("annotations", task.key, {INDEX: index})]
+
+    @classmethod
+    def examine(cls, session: Session) -> list[Finding]:
+        mine = [plugin for plugin in session.plugins if isinstance(plugin, cls)]
+        return [one for plugin in mine for one in findings(plugin.gpus)]
+
+
+_NO_MODELS = np.zeros(0, np.int64)
