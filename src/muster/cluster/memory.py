@@ -219,6 +219,12 @@ class MemoryStore:
         last = replace(old, metadata=replace(old.metadata, resource_version=version))
         self._tell(WatchEvent(Change.DELETED, name, key, last, version))
 
+    def forget(self, kind: type[Object], key: str) -> None:
+        """Removes the object at once, if there is one. Nothing remembers it, so its name must not be used again."""
+        if key in self.of(kind):
+            self.remove(kind, key)
+        self._lives.pop((kind.__name__, key), None)
+
     def _add(self, obj: T) -> T:
         kind, key = type(obj).__name__, key_of(obj)
         self._version += 1

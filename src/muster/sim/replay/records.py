@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from muster.sim.traces.table import Trace
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from muster.sim.traces.table import FloatArray as Floats
+from muster.sim.traces.table import IntArray as Ints
+from muster.sim.traces.table import Trace
 
 
 @dataclass(slots=True)
