@@ -2,42 +2,12 @@
 
 from __future__ import annotations
 
-from html.parser import HTMLParser
-
 from builders.files import PACKING, full_cluster, manifests, scheduler
 from builders.manifests import node, pod
+from builders.pages import checked, self_contained
 from muster.sim.html import comparison_page, page
 from muster.sim.result import Comparison, Result
 from muster.sim.simulate import simulate
-
-VOID = {"meta", "link", "br", "img", "input"}
-
-
-class Checker(HTMLParser):
-    """Collects tags and text; fails on a tag that is not closed in its order."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.seen: set[str] = set()
-        self.addresses: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.add(tag)
-        self.addresses += [value or "" for name, value in attrs if name in ("src", "href")]
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-
-def checked(text: str) -> Checker:
-    checker = Checker()
-    checker.feed(text)
-    checker.close()
-    assert checker.open == []
-    return checker
 
 
 def run(*documents: dict[str, object]) -> Result:
@@ -46,11 +16,7 @@ def run(*documents: dict[str, object]) -> Result:
 
 
 def test_the_page_is_whole_and_needs_nothing_from_outside() -> None:
-    text = page(run(*full_cluster()), "cluster.yaml")
-    found = checked(text)
-    assert found.addresses == []
-    assert "script" not in found.seen
-    assert "http" not in text and "@import" not in text and "url(" not in text
+    self_contained(page(run(*full_cluster()), "cluster.yaml"))
 
 
 def test_placements_evictions_and_reasons_are_shown() -> None:

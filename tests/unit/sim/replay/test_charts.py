@@ -95,14 +95,14 @@ def test_values_are_short_texts(text: str, expected: str) -> None:
 def test_lines_differ_in_dashes_and_markers_and_carry_their_names() -> None:
     svg = line_chart("t", [Series(f"line-{i}", [1, 10, 100], [0.1, 0.5, 1.0]) for i in range(4)], X, Y)
     drawn(svg)
-    lines = re.findall(r'<path class="line" style="--h:\d+"([^>]*) d="M66', svg)
+    lines = re.findall(r'<path class="line" style="--h:\d+"([^>]*) d="M72', svg)
     assert len(set(lines)) == 4
     assert all(f">line-{i}<" in svg for i in range(4))
 
 
 def test_a_value_of_zero_is_drawn_at_the_low_end_of_a_logarithmic_axis() -> None:
     svg = line_chart("t", [Series("a", [0.0, 100.0], [0.0, 1.0])], X, Y)
-    assert 'd="M66 286L570 10"' in svg
+    assert 'd="M72 286L570 14"' in svg
 
 
 def test_a_range_is_a_band_and_nan_interrupts_a_line() -> None:
@@ -117,9 +117,9 @@ def test_a_stack_ends_at_the_sum_of_its_bands() -> None:
     two = [Series("a", [0, 1], [1.0, 1.0]), Series("b", [0, 1], [3.0, math.nan])]
     svg = stacked_chart("t", two, Axis("x"), Axis("y", high=4.0), over=[Series("capacity", [0, 1], [4.0, 4.0])])
     drawn(svg)
-    # 276 pixels for 4: the first band ends at 217 = 286 − 69, the second at 10 and, without a value, at 217.
-    assert 'd="M66 217L570 217L570 286L66 286Z"' in svg
-    assert 'd="M66 10L570 217L570 217L66 217Z"' in svg
+    # 272 pixels for 4: the first band ends at 218 = 286 − 68, the second at 14 and, without a value, at 218.
+    assert 'd="M72 218L570 218L570 286L72 286Z"' in svg
+    assert 'd="M72 14L570 218L570 218L72 218Z"' in svg
     assert 'class="over"' in svg
 
 

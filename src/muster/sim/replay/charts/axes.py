@@ -16,7 +16,7 @@ _DURATION_TICKS = (1.0, 10.0, 60.0, 600.0, 3600.0, 86400.0, 864000.0, 8640000.0,
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """An axis of a chart. Without `low` and `high` it covers the values; a linear one without `low` begins at zero.
+    """An axis of a chart. Without `low` and `high` it covers the values; a linear one without `low` includes zero.
 
     A logarithmic axis draws values below its `low` (1 by default) at its lower end: a waiting time of zero is visible.
     """
@@ -56,7 +56,7 @@ class Scale:
     def ticks(self) -> list[tuple[float, str]]:
         """Returns the values with a tick mark, and their labels."""
         if not self.axis.log:
-            found = linear_ticks(self.low, self.high)
+            found = _ticks_of(self.axis, self.low, self.high)
         elif self.axis.unit == SECONDS:
             found = [tick for tick in _DURATION_TICKS if self.low <= tick <= self.high]
         else:
@@ -73,12 +73,22 @@ def scale(axis: Axis, values: Iterable[float], start: float, stop: float) -> Sca
         high = axis.high if axis.high is not None else max([10 * low, *finite])
         return Scale(axis, low, max(high, 1.001 * low), start, stop)
     low = axis.low if axis.low is not None else min([0.0, *finite])
-    high = axis.high if axis.high is not None else max([low, *finite])
+    high = axis.high if axis.high is not None else max([low, *finite, *([0.0] if axis.low is None else [])])
     if high <= low:
         high = low + 1
-    if axis.high is None and len(ticks := linear_ticks(low, high)) > 1 and ticks[-1] < high:
-        high = 2 * ticks[-1] - ticks[-2]
+    ticks = _ticks_of(axis, low, high)
+    step = ticks[1] - ticks[0] if len(ticks) > 1 else 0.0
+    if step and axis.high is None and ticks[-1] < high:
+        high = ticks[-1] + step
+    if step and axis.low is None and ticks[0] > low:
+        low = ticks[0] - step
     return Scale(axis, low, high, start, stop)
+
+
+def _ticks_of(axis: Axis, low: float, high: float) -> list[float]:
+    """Returns round values in the unit in which they are written: hours rather than multiples of 1000 seconds."""
+    size = next((size for size, _ in _DURATIONS if high >= 2 * size), 1.0) if axis.unit == SECONDS else 1.0
+    return [size * tick for tick in linear_ticks(low / size, high / size)]
 
 
 def linear_ticks(low: float, high: float) -> list[float]:

@@ -9,8 +9,10 @@ from itertools import chain
 
 from muster.sim.replay.charts.axes import Axis
 from muster.sim.replay.charts.frame import (
+    BOTTOM,
     CHARACTER,
     KEY_WIDTH,
+    LEFT,
     MAX_NAME,
     Frame,
     Series,
@@ -20,6 +22,7 @@ from muster.sim.replay.charts.frame import (
     marker,
     px,
     shade,
+    shortened,
 )
 from muster.sim.replay.charts.lines import SIZE
 
@@ -36,13 +39,16 @@ def bar_chart(
     spread. `x` of the series is not read. Above each bar is the marker of its series, also without colour."""
     heights = chain.from_iterable(s.heights() for s in series)
     ends = (Axis(x_label, low=0.0, high=float(max(len(groups), 1))), y)
-    drawn = frame(title, about or described(series, y), ends, ((), heights), size, len(series))
+    longest = min(max(map(len, groups), default=0), MAX_NAME) * CHARACTER
+    turned = longest * len(groups) > size[0] - LEFT - KEY_WIDTH  # the names do not fit beside each other
+    foot = BOTTOM + (0.6 * longest if turned else 0.0)
+    drawn = frame(title, about or described(series, y), ends, ((), heights), size, len(series), foot)
     drawn.axes(groups)
     room = (drawn.x.at(1.0) - drawn.x.at(0.0)) if groups else 1.0
     width = room * (1 - GAP) / max(len(series), 1)
     for g, group in enumerate(groups):
         left = drawn.x.at(float(g)) + room * GAP / 2
-        drawn.text(left + room * (1 - GAP) / 2, drawn.y.start + 16, _short(group, room), "middle")
+        _group_name(drawn, left + room * (1 - GAP) / 2, group, turned)
         for i, one in enumerate(series):
             if g < len(one.y) and math.isfinite(one.y[g]):
                 _bar(drawn, one, i, g, left + i * width, width, f"{group}, {one.name}")
@@ -73,7 +79,7 @@ def _bar(drawn: Frame, one: Series, position: int, group: int, left: float, widt
     box = f'x="{px(left + 1)}" y="{px(top)}" width="{px(max(width - 2, 1))}" height="{px(max(bottom - top, 0.5))}"'
     fill = f'class="{shade(style)}" style="{hue(style)}"'
     drawn.parts.append(f"<rect {fill} {box}><title>{escape(tip)}</title></rect>{spread}")
-    drawn.parts.append(marker(style, middle, above - 8))
+    drawn.parts.append(marker(style, middle, above - 7))
 
 
 def _sample(position: int, one: Series) -> str:
@@ -82,9 +88,13 @@ def _sample(position: int, one: Series) -> str:
     return f'<rect {fill} x="-12" y="-6" width="12" height="12"/>{marker(style, 8)}'
 
 
-def _short(name: str, room: float) -> str:
-    most = max(int(room / CHARACTER), 3)
-    return name if len(name) <= most else name[: most - 1] + "…"
+def _group_name(drawn: Frame, x: float, name: str, turned: bool) -> None:
+    y = drawn.y.start + 16
+    if not turned:
+        drawn.text(x, y, shortened(name), "middle")
+        return
+    place = f'x="{px(x + 4)}" y="{px(y - 4)}" text-anchor="end" transform="rotate(-40 {px(x + 4)} {px(y - 4)})"'
+    drawn.parts.append(f'<text class="tick" {place}>{escape(shortened(name))}</text>')
 
 
 def heat_map(
@@ -96,7 +106,8 @@ def heat_map(
     `axis` says how values are written and whether the shades are logarithmic. A bar below shows the range.
     """
     finite = [float(v) for row in values for v in row if math.isfinite(v)]
-    low = axis.low if axis.low is not None else (1.0 if axis.log else 0.0)
+    least = max(1.0, min(finite, default=1.0)) if axis.log else 0.0
+    low = axis.low if axis.low is not None else least
     high = max([low * 10 if axis.log else low + 1e-12, *finite]) if axis.high is None else axis.high
     plain = Axis(x_label, low=0.0, high=float(max(len(columns), 1)))
     height = 10 + CELL_HEIGHT * max(len(rows), 1) + 74
@@ -106,8 +117,7 @@ def heat_map(
     step = (right - left) / max(len(columns), 1)
     for r, name in enumerate(rows):
         at = top + r * CELL_HEIGHT
-        shown = name if len(name) <= MAX_NAME else name[: MAX_NAME - 1] + "…"
-        drawn.text(left - 8, at + CELL_HEIGHT / 2 + 4, shown, "end", "name")
+        drawn.text(left - 8, at + CELL_HEIGHT / 2 + 4, shortened(name), "end", "name")
         for c, value in enumerate(values[r]):
             what = f"{name}, {columns[c]}"
             drawn.parts.append(_cell(left + c * step, at, step, float(value), (low, high), axis, what))

@@ -16,7 +16,7 @@ import numpy as np
 from muster.sim.picture import HUE_STEP_DEGREES
 from muster.sim.replay.charts.axes import Axis, Scale, scale
 
-LEFT, TOP, BOTTOM = 66.0, 10.0, 44.0  # pixels around the plot area
+LEFT, TOP, BOTTOM = 72.0, 14.0, 44.0  # pixels around the plot area
 KEY_WIDTH = 190.0
 KEY_STEP = 17.0  # between two lines of the key
 MAX_NAME = 18  # characters of a name in the key; the whole name is in its tooltip
@@ -90,8 +90,8 @@ class Frame:
         self.text((x.start + x.stop) / 2, y.start + 36, x.axis.label, "middle", "label")
         if y.axis.label:
             middle = (y.start + y.stop) / 2
-            turned = f'transform="rotate(-90 14 {px(middle)})"'
-            self.parts.append(f'<text class="label" x="14" y="{px(middle)}" text-anchor="middle" {turned}>')
+            turned = f'transform="rotate(-90 12 {px(middle)})"'
+            self.parts.append(f'<text class="label" x="12" y="{px(middle)}" text-anchor="middle" {turned}>')
             self.parts.append(f"{escape(y.axis.label)}</text>")
 
     def text(self, x: float, y: float, text: str, anchor: str = "start", kind: str = "tick") -> None:
@@ -112,7 +112,7 @@ class Frame:
             if leads:
                 self.parts.append(f'<path class="lead" d="M{px(left)} {px(height)}L{px(left + 12)} {px(at)}"/>')
             self.parts.append(f'<g transform="translate({px(left + 27)} {px(at)})">{symbol}</g>')
-            shown = name if len(name) <= MAX_NAME else name[: MAX_NAME - 1] + "…"
+            shown = shortened(name)
             self.parts.append(f'<text class="name" x="{px(left + 44)}" y="{px(at + 4)}">{escape(shown)}')
             self.parts.append(f"<title>{escape(name)}</title></text>" if shown != name else "</text>")
 
@@ -132,14 +132,14 @@ class Frame:
 
 def frame(
     title: str, about: str, axes: tuple[Axis, Axis], values: tuple[Iterable[float], Iterable[float]],
-    size: tuple[float, float], names: int = 0,
+    size: tuple[float, float], names: int = 0, foot: float = BOTTOM,
 ) -> Frame:  # fmt: skip
     """Returns an empty chart of a size in pixels, scaled to the values, with a key of so many names at the right."""
     width, height = size
-    height = max(height, TOP + BOTTOM + KEY_STEP * names)
+    height = max(height, TOP + foot + KEY_STEP * names)
     right = KEY_WIDTH if names else 16.0
     x = scale(axes[0], values[0], LEFT, width - right)
-    y = scale(axes[1], values[1], height - BOTTOM, TOP)
+    y = scale(axes[1], values[1], height - foot, TOP)
     return Frame(title, about, x, y, width, height)
 
 
@@ -183,6 +183,10 @@ def key(names: Sequence[str]) -> str:
         for i, name in enumerate(names)
     )
     return f'<div class="legend">{"".join(entries)}</div>'
+
+
+def shortened(name: str) -> str:
+    return name if len(name) <= MAX_NAME else name[: MAX_NAME - 1] + "…"
 
 
 def px(value: float) -> str:

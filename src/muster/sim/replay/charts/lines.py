@@ -66,7 +66,11 @@ def stacked_chart(
     All bands have the x of the first one; nan counts as zero.
     """
     xs = floats(series[0].x) if series else floats(())
-    tops = np.cumsum([np.nan_to_num(floats(s.y)) for s in series], axis=0) if series else np.zeros((0, 0))
+    tops = (
+        np.cumsum([np.nan_to_num(floats(s.y), posinf=0.0, neginf=0.0) for s in series], axis=0)
+        if series
+        else np.zeros((0, 0))
+    )
     highest = chain(tops[-1].tolist() if series else (), chain.from_iterable(s.y for s in over))
     values = (chain(xs.tolist(), chain.from_iterable(s.x for s in over)), highest)
     about = about or described([*series, *over], y)
@@ -91,7 +95,7 @@ def stacked_chart(
         symbol = f'<path class="over"{dash(style)} d="M-13 0H13"/>'
         names.append((points[1][np.isfinite(points[1])][-1], one.name, symbol))
     if names:
-        drawn.key(names, leads=True)
+        drawn.key(names[::-1], leads=True)  # of bands at one height the upper one is first
     else:
         drawn.empty()
     return drawn.svg()
