@@ -33,6 +33,7 @@ VERBS: dict[str, str] = {
     "scheduler": "muster.cli.scheduler:scheduler",
     "simulate": "muster.cli.simulate:simulate",
     "snapshot": "muster.cli.snapshot:snapshot",
+    "sweep": "muster.cli.sweep:sweep",
     "validate": "muster.cli.validate:validate",
     "webhook": "muster.cli.webhook:webhook",
     "workload-kinds": "muster.cli.workload_kinds:workload_kinds",

@@ -1,0 +1,172 @@
+"""The page of a sweep: charts of each trace, the best configurations marked with a sign, and the reasons in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from html import escape
+
+from muster.sim.html import document, section, table
+from muster.sim.replay.charts import Axis, bar_chart, bar_rows, figure, spread
+from muster.sim.sweep.comparison import Best, Comparison, Contender
+from muster.sim.sweep.figures import COMPARED, Figure
+from muster.sim.sweep.reasons import explain, side_effects, with_spread
+from muster.sim.sweep.table import Row
+
+__all__ = ["BEST", "WITHIN_SPREAD", "mark", "page"]
+
+BEST, WITHIN_SPREAD = "★", "☆"
+CHART = (560.0, 250.0)
+MARKERS_ABOVE_1 = 1.08
+_SIDE = (
+    Figure("evictions", "evictions", "fewer"),
+    Figure("lost_gpu_hours", "lost GPU-hours", "fewer"),
+    Figure("fragmentation_amount", "fragmentation", "lower", "%"),
+    Figure("makespan", "makespan", "shorter", "s"),
+)
+
+
+def page(title: str, rows: Sequence[Row], comparisons: Sequence[Comparison], warnings: Sequence[str]) -> str:
+    """Returns the page."""
+    failed = [row for row in rows if row["status"] == "failed"]
+    parts = [
+        f"<h1>{escape(title)}</h1>",
+        _counts(rows, len(failed)),
+        f'<p class="soft">{escape(_legend())}</p>',
+        section("Cells that failed", _failed(failed)) if failed else "",
+        section("Best configurations", _overview(comparisons)) if comparisons else "",
+        *(section(trace, _trace(found)) for trace, found in _by_trace(comparisons).items()),
+        section("Warnings", "".join(f'<p class="warning">{escape(one)}</p>' for one in warnings)) if warnings else "",
+        section("All cells", _all(rows)),
+    ]
+    return document(title, parts, "sweep")
+
+
+def mark(best: Best) -> str:
+    """Returns the sign of a best configuration: filled if the difference is clear or its spread unknown."""
+    return WITHIN_SPREAD if best.clear is False else BEST
+
+
+def _legend() -> str:
+    return (
+        f"{BEST} best configuration on this trace and cluster. {WITHIN_SPREAD} best mean, but the difference to the "
+        "runner-up is not larger than its spread over the seeds. ± is the standard deviation over the seeds. The line "
+        "on a bar goes from the lowest to the highest seed."
+    )
+
+
+def _counts(rows: Sequence[Row], failed: int) -> str:
+    figures = [(f"{len(rows):,}", "cells")]
+    for name, label in (("configuration", "configurations"), ("trace", "traces"), ("cluster", "clusters")):
+        figures.append((f"{len({row[name] for row in rows}):,}", label))
+    figures += [(f"{failed:,}", "failed")] if failed else []
+    cells = (
+        f'<div class="figure{" bad" * (label == "failed")}"><b>{value}</b>{label}</div>' for value, label in figures
+    )
+    return f'<div class="figures">{"".join(cells)}</div>'
+
+
+def _failed(rows: Sequence[Row]) -> str:
+    head = ("trace", "cluster", "configuration", "seed", "message")
+    return table(head, [["–" if row[name] is None else str(row[name]) for name in head] for row in rows])
+
+
+def _overview(comparisons: Sequence[Comparison]) -> str:
+    """Returns a table of the best configuration by each figure, for each trace and cluster."""
+    rows = []
+    for one in comparisons:
+        by_column = {best.figure.column: best for best in one.best}
+        cells = []
+        for what in COMPARED:
+            best = by_column.get(what.column)
+            if best is None:
+                cells.append("–")
+            elif best.runner_up is None and len(best.best) > 1:
+                cells.append(f"all equal: {with_spread(what, best.best[0])}")
+            else:
+                names = ", ".join(contender.configuration for contender in best.best)
+                cells.append(f"{mark(best)} {names}: {with_spread(what, best.best[0])}")
+        rows.append([one.trace, one.cluster, *cells])
+    return table(("trace", "cluster", *(what.name for what in COMPARED)), rows)
+
+
+def _by_trace(comparisons: Sequence[Comparison]) -> dict[str, list[Comparison]]:
+    found: dict[str, list[Comparison]] = {}
+    for one in comparisons:
+        found.setdefault(one.trace, []).append(one)
+    return found
+
+
+def _trace(found: Sequence[Comparison]) -> str:
+    parts = [f'<div class="charts">{"".join(_chart(one, found) for one in COMPARED)}</div>']
+    for comparison in found:
+        parts.append(f"<h3>{escape(comparison.cluster)}</h3>")
+        parts.append(_marked_table(comparison))
+        parts += [_why(best, comparison) for best in comparison.best]
+        besides = side_effects(comparison)
+        if besides:
+            parts.append(f"<p><b>Other differences</b> {escape('; '.join(besides))}.</p>")
+        for name in comparison.incomplete:
+            parts.append(f'<p class="warning">{escape(name)} is not compared here: a cell failed.</p>')
+    return "\n".join(part for part in parts if part)
+
+
+def _chart(one: Figure, found: Sequence[Comparison]) -> str:
+    names = dict.fromkeys(contender.configuration for comparison in found for contender in comparison.contenders)
+    groups = [comparison.cluster for comparison in found]
+    series = []
+    for i, name in enumerate(names):
+        groups_of_seeds: list[list[float]] = []
+        for comparison in found:
+            ran = next((c for c in comparison.contenders if c.configuration == name), None)
+            groups_of_seeds.append([] if ran is None else ran.values(one.column))
+        series.append(spread(name, groups_of_seeds, style=i))
+    values = [value for line in series for value in line.heights() if math.isfinite(value)]
+    if not values:
+        return ""
+    # The markers of bars near 1 are above it.
+    axis = Axis(one.name, one.unit, high=MARKERS_ABOVE_1 if not one.lower_is_better and max(values) > 0.9 else None)
+    better = f"{one.better} is better"
+    svg = bar_chart(one.name, groups, series, axis, x_label="cluster", size=CHART)
+    return figure(one.name[:1].upper() + one.name[1:], svg, *bar_rows(groups, series, axis), note=better)
+
+
+def _marked_table(comparison: Comparison) -> str:
+    figures = (*COMPARED, *(one for one in _SIDE if any(_known(c, one) for c in comparison.contenders)))
+    marks: dict[tuple[str, str], str] = {}
+    for best in comparison.best:
+        if best.runner_up is not None:
+            marks |= {(best.figure.column, one.configuration): mark(best) for one in best.best}
+    rows = []
+    for contender in comparison.contenders:
+        cells = []
+        for one in figures:
+            sign = marks.get((one.column, contender.configuration), "")
+            label = f'<span role="img" aria-label="best">{sign}</span> ' if sign else ""
+            cells.append(f'<td class="n{" best" if sign else ""}">{label}{escape(with_spread(one, contender))}</td>')
+        rows.append(f"<tr><td>{escape(contender.configuration)}</td>{''.join(cells)}</tr>")
+    head = "".join(f"<th>{escape(text)}</th>" for text in ("configuration", *(one.name for one in figures)))
+    return f'<div class="wide"><table><tr>{head}</tr>{"".join(rows)}</table></div>'
+
+
+def _known(contender: Contender, one: Figure) -> bool:
+    return math.isfinite(contender.mean(one.column))
+
+
+def _why(best: Best, comparison: Comparison) -> str:
+    sentences = escape(" ".join(explain(best, comparison)))
+    sign = f"{mark(best)} " if best.runner_up is not None else ""
+    return f"<p><b>{sign}{escape(best.figure.name[:1].upper() + best.figure.name[1:])}</b> {sentences}</p>"
+
+
+def _all(rows: Sequence[Row]) -> str:
+    head = ("trace", "cluster", "configuration", "seed", *(one.name for one in COMPARED), "jobs", "not completed")
+    cells = [
+        [
+            row["trace"], row["cluster"], row["configuration"], "–" if row["seed"] is None else str(row["seed"]),
+            *("–" if row[one.column] is None else one.text(float(row[one.column])) for one in COMPARED),
+            *("–" if row[name] is None else f"{row[name]:,}" for name in ("jobs", "not_completed")),
+        ]
+        for row in rows
+    ]  # fmt: skip
+    return f"<details><summary>{len(rows):,} cells</summary>{table(head, cells)}</details>"
