@@ -34,6 +34,7 @@ VERBS: dict[str, str] = {
     "simulate": "muster.cli.simulate:simulate",
     "snapshot": "muster.cli.snapshot:snapshot",
     "sweep": "muster.cli.sweep:sweep",
+    "trace": "muster.cli.trace:trace",
     "validate": "muster.cli.validate:validate",
     "webhook": "muster.cli.webhook:webhook",
     "workload-kinds": "muster.cli.workload_kinds:workload_kinds",

@@ -91,7 +91,7 @@ def read_jobs(chunk: Chunk, columns: ColumnMap, pods_of_a_job: int, bad: BadRows
         "gpus": gpus, "gpu_milli": gpu_milli, "priority": np.nan_to_num(rows.numbers("priority")),
         "usage": np.nan_to_num(rows.numbers("usage"), nan=1.0),
         "name": rows.texts("name"), "queue": rows.texts("queue"), "user": rows.texts("user"),
-        "model": [_models(text) for text in rows.texts("model")],
+        "model": _models(rows.texts("model")),
     }  # fmt: skip
     return found if rows.ok.all() else Chunk(found, chunk.lines).rows(rows.ok).columns
 
@@ -179,9 +179,10 @@ def _class(cell: str) -> float:
     return float(cell) if known is None else known
 
 
-def _models(text: str) -> str:
-    """The models as label values, without duplicates."""
-    return "|".join(dict.fromkeys(filter(None, map(label_value, text.split("|")))))
+def _models(texts: list[str]) -> list[str]:
+    """The models as label values; each once."""
+    valid = {text: "|".join(dict.fromkeys(filter(None, map(label_value, text.split("|"))))) for text in set(texts)}
+    return [valid[text] for text in texts]
 
 
 def _shown(cell: object) -> str:

@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 
 from muster.model.finding import InputError
+from muster.sim.traces.names import label_value, valid_names
 from muster.sim.traces.table import FloatArray, IntArray, Trace
 
 __all__ = ["Recipe", "make_trace"]
@@ -198,6 +199,10 @@ def _check(recipe: Recipe, seed: int) -> None:
         weights = list(getattr(recipe, name).values())
         if not weights or not all(0 <= weight < math.inf for weight in weights) or not 0 < sum(weights) < math.inf:
             raise InputError(f"the weights of {name} must not be negative, and one must be above 0")
+    changed = [name for name, valid in valid_names(recipe.queues, "queue").items() if name != valid]
+    changed += [one for name in recipe.models for one in name.split("|") if one != label_value(one)]
+    if changed:
+        raise InputError(f"{changed[0]!r} is not a name that Kubernetes accepts (a queue: a-z, 0-9 and -)")
     if any(not 1 <= pods <= 100_000 for pods in recipe.pods):
         raise InputError("a job has 1 to 100,000 pods")
     if any(not 0 <= gpus <= 1000 or (gpus > 1 and gpus != int(gpus)) or 0 < gpus < 0.001 for gpus in recipe.gpus):

@@ -50,7 +50,9 @@ def write_parquet(trace: Trace, to: IO[bytes]) -> None:
     types = {name: pa.float64() if name in _FLOATS else pa.int64() for name in columns}
     types |= {name: pa.string() for name in ("name", *_INDEXED)}
     table = pa.table({name: pa.array(values, types[name]) for name, values in columns.items()})
-    pq.write_table(table.replace_schema_metadata({EPOCH_LINE: _number(trace.epoch)}), to)
+    buffer = pa.BufferOutputStream()  # a pipe has no position, which Parquet asks for
+    pq.write_table(table.replace_schema_metadata({EPOCH_LINE: _number(trace.epoch)}), buffer)
+    to.write(buffer.getvalue())
 
 
 def _cells(

@@ -202,7 +202,7 @@ def test_compressed_files_are_unpacked_and_damaged_ones_reported(read: Callable[
 def test_a_named_pipe_is_read_once(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    writer = threading.Thread(target=lambda: pipe.write_bytes(gzip.compress(PHILLY.encode())))
+    writer = threading.Thread(target=lambda: pipe.write_bytes(gzip.compress(PHILLY.encode())), daemon=True)
     writer.start()
     trace = read_trace([str(pipe)])
     writer.join()
