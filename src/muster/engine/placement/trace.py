@@ -75,7 +75,7 @@ def fit_error(session: Session, task: Task, *, with_fit: bool = True, within: In
         else:
             refused = (verdict.code > 0) & ~settled & ~fit_seen
             settled |= refused
-        for k, reason in enumerate(verdict.reasons, start=1):
+        for k, reason in enumerate(verdict.reasons if refused.any() else (), start=1):
             at = np.flatnonzero(refused & (verdict.code == k))
             if isinstance(reason.text, str):
                 counts[reason.text] += len(at)

@@ -36,6 +36,7 @@ from muster.plugins.gpu_share.devices import Devices
 from muster.plugins.gpu_share.findings import findings, too_many
 from muster.plugins.gpu_share.node_rules import Free, Serviceable, Worth
 from muster.plugins.gpu_share.requests import (
+    DEVICES,
     FRACTION,
     INDEX,
     MEMORY,
@@ -77,7 +78,7 @@ class GpuShare(Plugin, NodeFilter, NodeScorer, Ledger, DevicePicker, SharedDevic
         self.typical = Typical(arguments, self.request)
         self._filters = (Serviceable(self), Free(self))
         self._scorers = (Worth(self),)
-        self._requests: dict[int, GpuRequest] = {}  # shape → the request of its pods, without their annotations
+        self._requests: dict[Hashable, GpuRequest] = {}  # by shape and annotations
         self._state: State | None = None
         self._now = 0
 
@@ -103,11 +104,12 @@ class GpuShare(Plugin, NodeFilter, NodeScorer, Ledger, DevicePicker, SharedDevic
     def request(self, task: Task) -> GpuRequest:
         """Returns what the pod asks for."""
         notes = task.pod.metadata.annotations
+        key: Hashable = task.shape.id
         if notes and (FRACTION in notes or MEMORY in notes):
-            return request_of(task.shape, notes)
-        found = self._requests.get(task.shape.id)
+            key = key, notes.get(FRACTION), notes.get(MEMORY), notes.get(DEVICES)
+        found = self._requests.get(key)
         if found is None:
-            found = self._requests[task.shape.id] = request_of(task.shape, {})
+            found = self._requests[key] = request_of(task.shape, notes or {})
         return found
 
     def signature(self, task: Task) -> Hashable | None:

@@ -62,6 +62,7 @@ class Devices:
         self._read: dict[int, NodeGpus] = {}
         self.held: dict[str, Held] = {}  # pods placed in this cycle, at once or later
         self.width = 1
+        self.any = False  # whether a node has GPUs
         self._size(0)
 
     def _size(self, nodes: int) -> None:
@@ -95,6 +96,7 @@ class Devices:
             changed = np.flatnonzero(nodes.changes != self._seen).tolist()
         self._seen = nodes.changes.copy()
         self.offered, self.count = offered, count
+        self.any = bool(offered.any())
         for node in changed:
             self._read.pop(node, None)
             if count[node]:
@@ -151,16 +153,12 @@ class Devices:
 
     # --- answers
 
-    @property
-    def any(self) -> bool:
-        return bool(self.offered.any())
-
     def row(self, node: int, kind: MoveKind) -> list[int]:
         """Returns the free thousandths of the node's GPUs for a pod that is placed now, or later (PIPELINE)."""
         future: list[int] = self.future[node, : self.count[node]].tolist()
         if kind == MoveKind.PIPELINE:
             return future
-        return [min(pair) for pair in zip(self.idle[node, : self.count[node]].tolist(), future, strict=True)]
+        return list(map(min, self.idle[node, : self.count[node]].tolist(), future))
 
     def free(self, index: Integers, kind: MoveKind) -> Integers:
         """Returns the same for several nodes, nodes × GPUs; overcommitted GPUs have nothing free."""
@@ -227,10 +225,11 @@ class Devices:
         self._sum_up(node)
 
     def _sum_up(self, node: int) -> None:
-        for later, kind in enumerate((MoveKind.ALLOCATE, MoveKind.PIPELINE)):
-            row = self.row(node, kind)
-            self._most[later][node] = max(row, default=0)
-            self._unused[later][node] = row.count(GPU_PARTS)
+        idle, future = self.idle[node].tolist(), self.future[node].tolist()
+        now = idle if idle == future else list(map(min, idle, future))
+        for row, most, unused in zip((now, future), self._most, self._unused, strict=True):
+            most[node] = max(row)
+            unused[node] = row.count(GPU_PARTS)
         self.changes[node] += 1
 
 

@@ -87,11 +87,10 @@ class Worth(Term, NodeScorer):
         return Batch.SINGLE if request.gpus or owner.scores.rule == FGD else Batch.SKIP
 
     def raw(self, task: Task, nodes: NodeView) -> Floats:
-        if self.batch(task) == Batch.SKIP:
+        request, scores = self.owner.request(task), self.owner.scores
+        if request.fault or not (request.gpus or scores.rule == FGD):
             return np.zeros(len(nodes))
-        cpu_row = nodes.nodes.axis.rows["cpu"]
-        free = (nodes.future_idle if nodes.kind == MoveKind.PIPELINE else nodes.idle)[cpu_row]
-        cpu = task.shape.amounts.get("cpu", 0)
-        score = self.owner.scores.score(self.owner.request(task), cpu, nodes.index, free, nodes.kind)
+        free = (nodes.future_idle if nodes.kind == MoveKind.PIPELINE else nodes.idle)[nodes.nodes.axis.rows["cpu"]]
+        score = scores.score(request, task.shape.amounts.get("cpu", 0), nodes.index, free, nodes.kind)
         return score.astype(np.float64) * self.owner.weight
 

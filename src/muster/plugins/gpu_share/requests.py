@@ -16,7 +16,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 
 from muster.engine.core.jobs import Shape
 from muster.engine.devices.fragmentation import GPU_PARTS, MOST_GPUS
@@ -87,7 +86,6 @@ def asks_for_shares(shape: Shape, notes: Mapping[str, str]) -> bool:
     return FRACTION in notes or MEMORY in notes or bool(asked.get(VOLCANO_MEMORY) or asked.get(VOLCANO_NUMBER))
 
 
-@lru_cache(maxsize=1 << 14)
 def _read(asked: tuple[int, ...], fraction: str | None, memory: str | None, devices: str | None) -> GpuRequest:
     named = [name for name, amount in zip(RESOURCES, asked, strict=True) if amount]
     named += [f"annotation {key}" for key, text in ((FRACTION, fraction), (MEMORY, memory)) if text is not None]

@@ -89,7 +89,7 @@ class Scores:
         stale = known.changes[index] != changes
         if self.rule == FGD:
             stale |= known.cpu[index] != free_cpu
-        at = np.flatnonzero(stale)
+        at = stale.nonzero()[0]
         if len(at):
             where = index[at]
             known.changes[where], known.cpu[where] = changes[at], free_cpu[at]
@@ -126,7 +126,7 @@ class Scores:
         able = free_cpu >= cpu
         if request.gpus:
             able &= devices.fits(request, index, kind)
-        at = np.flatnonzero(able)
+        at = able.nonzero()[0]
         if not len(at):
             return score, gpu
         index, free_cpu = index[at], free_cpu[at]
@@ -147,7 +147,7 @@ class Scores:
         """Returns the fragments of the nodes as they are."""
         known = self._fragments[kind == MoveKind.PIPELINE]
         changes = self._devices.changes[index]
-        at = np.flatnonzero((known.changes[index] != changes) | (known.cpu[index] != free_cpu))
+        at = ((known.changes[index] != changes) | (known.cpu[index] != free_cpu)).nonzero()[0]
         if len(at):
             where = index[at]
             known.changes[where], known.cpu[where] = changes[at], free_cpu[at]
