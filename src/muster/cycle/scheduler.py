@@ -14,6 +14,7 @@ from muster.engine.core.native_groups import requires_domain
 from muster.engine.core.plan import Plan
 from muster.engine.core.session import ACTION, Log, Measure, Session, silent, unmeasured
 from muster.engine.core.state import State
+from muster.engine.core.tiers import Tiers
 from muster.model.collector import collector_paused
 from muster.model.finding import Finding
 
@@ -38,7 +39,7 @@ class Scheduler:
             return cls(option.arguments, option)
 
         made = [tuple(make(option) for option in tier.plugins) for tier in config.tiers]
-        self.tiers: tuple[tuple[Plugin, ...], ...] = (*made, tuple(last)) if last else tuple(made)
+        self.tiers = Tiers([*made, tuple(last)] if last else made)
         self.actions = tuple((name, action(name)) for name in config.actions)
         self._measure = measure
 
@@ -59,7 +60,7 @@ class Scheduler:
     def session(self, state: State, now: float, log: Log = silent) -> Session:
         tiers = self.tiers
         if self.config.plugin(DOMAINS) is None and requires_domain(state.objects):
-            tiers = (*tiers, (self._domains,))
+            tiers = Tiers((*tiers, (self._domains,)))
         return Session(state, self.config, tiers, now, log, self._measure)
 
     @cached_property

@@ -33,7 +33,8 @@ class Overcommit(Plugin, JobEnqueue):
         used = resources.used_of(session.state.nodes)
         total = resources.total_of(session.state.nodes)
         self._idle = {name: amount * self._factor - used.get(name, 0) for name, amount in total.items()}
-        (self._inqueue,) = self._sums.over(session.jobs) or ({},)
+        self._sums.follow(session.state)
+        (self._inqueue,) = self._sums.total() or ({},)
 
     def _over(self, job: Job) -> list[str]:
         least = minimum(job)

@@ -104,14 +104,14 @@ class Proportion(
         super().__init__(arguments, option)
         self._accounts: dict[str, Account] = {}
         self._weights = 0  # the sum over the queues that take part
-        self._sums: dict[str, accounts.JobSums] = {}  # by queue
+        self._sums = accounts.JobSums(accounts.parts)
 
     def open(self, session: Session) -> None:
         total = total_of(session.state.nodes)
         promised = accounts.promised(session.queues.values())
         admits = "enqueue" in session.config.actions
         self._accounts = {}
-        self._sums = {name: self._sums.get(name) or accounts.JobSums(accounts.parts) for name in session.queues}
+        self._sums.follow(session.state)
         parts: list[WeightedQueue] = []
         others = list(session.queues.values())
         for queue in session.queues.values():
@@ -120,7 +120,7 @@ class Proportion(
             account = self._accounts[queue.name] = Account(queue)
             account.origin = Origin(total, "the cluster", others, capabilities(queue))
             account.real = accounts.real_capability(total, promised, queue.guarantee, queue.capability)
-            account.allocated, request, inqueue, elastic = self._sums[queue.name].over(queue.jobs)
+            account.allocated, request, inqueue, elastic = self._sums.of(queue.name)
             if admits:
                 account.inqueue, account.elastic = inqueue, elastic
             parts.append(WeightedQueue(queue.weight, request, account.real, queue.guarantee))

@@ -23,27 +23,28 @@ class QueueUsage:
     """Sums up the usage of the queues; only jobs that changed are counted again."""
 
     def __init__(self) -> None:
-        self._sums: dict[str, JobSums] = {}
+        self._sums = JobSums(_parts)
         self._nodes: list[str] = []
         self._groups: list[str] = []  # of these nodes
-        self._group_sums: dict[str, JobSums] = {}
+        self._group_sums = JobSums(self._by_group)
 
     def by_queue(self, state: State) -> dict[str, Usage]:
         """Returns the usage of each queue in the given state."""
-        self._sums = {name: self._sums.get(name) or JobSums(_parts) for name in state.queues}
-        return {name: Usage(*(self._sums[name].over(queue.jobs) or ({}, {}))) for name, queue in state.queues.items()}
+        self._sums.follow(state)
+        return {name: Usage(*(self._sums.of(name) or ({}, {}))) for name in state.queues}
 
     def by_node_group(self, state: State) -> dict[str, dict[str, dict[str, float]]]:
         """Returns, by queue and node group, what the pods on the nodes of the group have allocated."""
         groups = node_groups(state)
         if self._groups != groups or self._nodes != state.nodes.names:
-            self._groups, self._nodes, self._group_sums = groups, list(state.nodes.names), {}
+            self._groups, self._nodes = groups, list(state.nodes.names)
+            self._group_sums = JobSums(self._by_group)
         if not any(groups):
             return {}
-        self._group_sums = {name: self._group_sums.get(name) or JobSums(self._by_group) for name in state.queues}
+        self._group_sums.follow(state)
         found: dict[str, dict[str, dict[str, float]]] = {}
-        for name, queue in state.queues.items():
-            (sums,) = self._group_sums[name].over(queue.jobs) or ({},)
+        for name in state.queues:
+            (sums,) = self._group_sums.of(name) or ({},)
             for at, amount in sums.items():
                 group, _, resource = at.partition("/")
                 if amount:

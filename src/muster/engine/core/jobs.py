@@ -157,9 +157,10 @@ _next_generation = count(1).__next__
 
 class Job:
     __slots__ = (
-        "allocated", "attempt", "best_effort_pending", "count", "created", "disrupted_whole", "generation", "group",
-        "has_priority_class", "key", "min_available", "min_resources", "name", "namespace", "native", "never_preempts",
-        "phase", "priority", "queue", "queue_name", "ready", "roles", "settled", "shown", "tasks", "total",
+        "allocated", "attempt", "best_effort_pending", "changes", "count", "created", "disrupted_whole", "generation",
+        "group", "has_priority_class", "key", "min_available", "min_resources", "name", "namespace", "native",
+        "never_preempts", "phase", "priority", "queue", "queue_name", "ready", "roles", "settled", "shown", "tasks",
+        "total",
     )  # fmt: skip
 
     def __init__(self, key: str, group: PodGroup, created: float) -> None:
@@ -186,6 +187,7 @@ class Job:
         self.allocated: dict[str, int] = {}  # Σ requests of allocated tasks, by resource name
         self.total: dict[str, int] = {}  # Σ requests of allocated and pending tasks
         self.attempt = Attempt()
+        self.changes: list[Job] | None = None  # where it reports its changes (`JobChanges.log`)
         self.generation = _next_generation()
         """Grows with every change of the job, over all jobs: what was derived at an earlier generation is stale."""
         self.settled = 0  # the generation at which a cycle had nothing to do and nothing new to report for it
@@ -193,6 +195,8 @@ class Job:
     def mark_changed(self) -> None:
         """Records that the job or one of its tasks changed."""
         self.generation = _next_generation()
+        if self.changes is not None:
+            self.changes.append(self)
 
     # --- membership; State calls these
 
@@ -212,7 +216,7 @@ class Job:
 
     def tally(self, shape: Shape, status: Status, n: int) -> None:
         """So many more tasks of this shape and status."""
-        self.generation = _next_generation()
+        self.mark_changed()
         self.count[status] += n
         if _READY[status]:
             self.ready += n
@@ -227,7 +231,7 @@ class Job:
 
     def shift(self, tasks: list[Task], status: Status) -> None:
         """Equal tasks of this job change status together (called by statements; the total stays the same)."""
-        self.generation = _next_generation()
+        self.mark_changed()
         was, n = tasks[0].status, len(tasks)
         self.count[was] -= n
         self.count[status] += n

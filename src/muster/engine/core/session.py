@@ -41,6 +41,7 @@ from muster.engine.core.hooks import (
 from muster.engine.core.jobs import Job, Queue, Status, Task
 from muster.engine.core.state import State
 from muster.engine.core.statement import Move, Statement, revert
+from muster.engine.core.tiers import Tiers
 from muster.engine.evictions.budgets import Budgets
 from muster.engine.evictions.promises import Promises
 from muster.engine.placement.placement import Placement
@@ -73,7 +74,7 @@ class Session:
         state.refresh()
         self.state = state
         self.config = config
-        self.tiers = tiers
+        self.tiers = tiers if isinstance(tiers, Tiers) else Tiers(tuple(tier) for tier in tiers)
         self.now = now
         self.log = log
         self._measure = measure
@@ -90,7 +91,7 @@ class Session:
         self._signed: list[Task] = []
         self._task_keys: dict[str, tuple[object, ...]] = {}
         self._job_keys: dict[str, tuple[int, tuple[float, ...]]] = {}
-        self._signers = [p for p in self.plugins if type(p).signature is not Plugin.signature]
+        self._signers = self.tiers.signers
         self.ledgers: list[Ledger] = []
         self._shared: dict[object, object] = {}
         self.placement = Placement(self)
@@ -111,7 +112,7 @@ class Session:
 
     @property
     def plugins(self) -> list[Plugin]:
-        return [plugin for tier in self.tiers for plugin in tier]
+        return self.tiers.plugins
 
     def arguments(self, action: str) -> Arguments:
         """The `configurations` entry of an action."""
@@ -136,15 +137,11 @@ class Session:
     # --- which plugins answer what
 
     def tiered(self, hook: type[H]) -> list[list[H]]:
-        """The plugins that have this hook and are not switched off, tier by tier."""
-        found: list[list[H]] = []
-        for tier in self.tiers:
-            able = [p for p in tier if hook.switch is None or p.option.enabled(hook.switch)]
-            found.append([p for p in cast(list[object], able) if isinstance(p, hook)])
-        return found
+        """The plugins that have this hook and are not switched off, tier by tier; not to be modified."""
+        return self.tiers.tiered(hook)
 
     def flat(self, hook: type[H]) -> list[H]:
-        return [p for tier in self.tiered(hook) for p in tier]
+        return self.tiers.flat(hook)
 
     def _gather(self) -> None:
         self.ledgers = [*(s for s in self._shared.values() if isinstance(s, Ledger)), *self.flat(Ledger)]

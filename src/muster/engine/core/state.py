@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from muster.engine.core.described_owners import DescribedOwners
 from muster.engine.core.hooks import Reason
+from muster.engine.core.job_changes import JobChanges, JobReader, JobsByName
 from muster.engine.core.jobs import ON_NODE, Attempt, Job, Queue, Shape, Shapes, Status, Task
 from muster.engine.core.native_changes import NativeChanges
 from muster.engine.core.native_groups import WORKLOADS, group_of, job_of, object_of, root_jobs
@@ -57,8 +58,11 @@ class State:
         self._new_nodes: dict[str, Node] | None = None  # nodes came or went: columns are rebuilt
         self._regrouped: dict[str, None] = {}  # groups without a phase in an object whose pods came or went: read again
         self._native = NativeChanges()
-        self._in_order: dict[str, Job] | None = None
-        self._attempted: dict[str, Job] = {}  # jobs of the last cycle that were not settled
+        self.changes = JobChanges()
+        self._in_order = JobsByName()
+        self._reads = JobReader()
+        self._named: dict[str, dict[str, None]] = {}  # PodGroup → the pods that name it
+        self.unsettled: dict[str, Job] = {}  # the jobs that may need a decision, also those whose queue does not exist
         self._reader: object = None
 
     # --- reading
@@ -236,6 +240,8 @@ class State:
 
     def _job(self, key: str, group: PodGroup) -> Job:
         job = read_job(key, group, self.objects)
+        job.changes = self.changes.log
+        job.mark_changed()
         self._enter_queue(job)
         return job
 
@@ -254,30 +260,41 @@ class State:
         job.mark_changed()
         self._enter_queue(job)
 
-    def jobs_of_queues(self) -> dict[str, Job]:
+    def jobs_of_queues(self) -> Mapping[str, Job]:
         """The jobs whose queue exists, in the order of their names."""
-        if self._in_order is None:
-            self._in_order = {key: job for key, job in sorted(self.jobs.items()) if job.queue is not None}
         return self._in_order
 
     def active(self, reader: object) -> dict[str, Job]:
         """Returns the jobs that changed since a cycle of this reader (a configuration) found them settled."""
-        if self._reader is not reader:
+        for job in self.unsettled.values():
+            job.attempt = Attempt()
+        changed = self._reads.take(self.changes)
+        found = self.unsettled
+        if self._reader is not reader or changed is None:
             self._reader = reader
             for job in self.jobs.values():
                 job.settled = 0
-        for job in self._attempted.values():
-            job.attempt = Attempt()
-        self._attempted = {key: job for key, job in self.jobs_of_queues().items() if job.settled != job.generation}
-        return self._attempted
+            found = dict(self.jobs)
+        else:
+            found.update({job.key: job for job in changed})
+        self.unsettled = {
+            key: job for key in sorted(found)
+            if (job := found[key]).settled != job.generation and self.jobs.get(key) is job
+        }  # fmt: skip
+        self.changes.forget(len(self.jobs))
+        if len(self._in_order) == len(self.jobs):
+            return dict(self.unsettled)
+        return {key: job for key, job in self.unsettled.items() if job.queue is not None}
 
     def _enter_queue(self, job: Job) -> None:
-        self._in_order = None
         if job.queue is not None:
             job.queue.jobs.pop(job.key, None)
         job.queue = self.queues.get(job.queue_name)
         if job.queue is not None:
             job.queue.jobs[job.key] = job
+            self._in_order.put(job)
+        else:
+            self._in_order.discard(job.key)
 
     def _regroup(self, key: str) -> None:
         group = self.objects["PodGroup"].get(key)
@@ -290,10 +307,9 @@ class State:
             self.jobs[key] = self._job(key, group)
         elif job is not None:
             self._drop_job(job)
-        namespace, _, name = key.partition("/")
+        namespace = key.partition("/")[0]
         # Pods that do not name it yet may be in it, too: it can be the group in memory, written.
-        members = [k for k, t in self.tasks.items() if t.annotations.get(GROUP) == name or (job and t.job is job)]
-        for member in members:
+        for member in dict.fromkeys((*self._named.get(key, ()), *(job.tasks if job is not None else ()))):
             if member.startswith(f"{namespace}/"):
                 self.upsert("Pod", member, self.tasks[member].pod)
 
@@ -312,7 +328,8 @@ class State:
         if self.jobs.get(job.key) is not job:
             return  # another one has its name by now
         del self.jobs[job.key]
-        self._in_order = None
+        self._in_order.discard(job.key)
+        job.mark_changed()
         if job.queue is not None:
             job.queue.jobs.pop(job.key, None)
 
@@ -328,6 +345,8 @@ class State:
             self.set_aside[key] = Reason("bad-object", f"the pod cannot be read: {fault}", resolvable=False)
             return None
         task = self.tasks[key] = read_task(key, pod, shape, self.nodes.rank, self.objects["PriorityClass"])
+        if pod.metadata.annotations and (named := pod.metadata.annotations.get(GROUP)):
+            self._named.setdefault(f"{task.namespace}/{named}", {})[key] = None
         if pod.spec.scheduling_group is not None or pod.spec.workload_ref is not None:
             self._native.add_pod(key, pod)
         return task
@@ -380,6 +399,11 @@ class State:
         if task is None:
             return
         self._owners.forget(key)
+        if named := task.annotations.get(GROUP):
+            group = f"{task.namespace}/{named}"
+            self._named[group].pop(key, None)
+            if not self._named[group]:
+                del self._named[group]
         if self.changed_pods is not None:
             self.changed_pods[key] = None
         if task.pod.spec.scheduling_group is not None or task.pod.spec.workload_ref is not None:

@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from muster.engine.core import resources
 from muster.engine.core.hooks import Reason
+from muster.engine.core.job_changes import JobReader
 from muster.engine.core.jobs import ALLOCATED_LIKE, Job, Queue, Status, Task
 from muster.engine.core.resources import ALWAYS, SLACK, Amounts, add
+from muster.engine.core.state import State
 from muster.engine.evictions.claim import RECLAIM, Claim, request_of
 from muster.engine.queues.limits import Origin
 from muster.model.quantity import display
@@ -253,35 +255,47 @@ def parts(job: Job) -> tuple[Mapping[str, int], ...]:
 
 
 class JobSums:
-    """Sums over jobs that are kept from one cycle to the next: only jobs that changed are counted again.
+    """Sums over the jobs of each queue that are kept from one cycle to the next: only jobs that changed count again.
 
     `parts` gives what a job adds to each sum; it may read everything that changes the job's generation.
     """
 
     def __init__(self, parts: Callable[[Job], tuple[Mapping[str, int], ...]]) -> None:
         self._parts = parts
-        self._sums: list[dict[str, int]] = []
-        self._counted: dict[str, tuple[dict[str, int], ...]] = {}
-        self._seen = 0  # the largest generation that has been counted
+        self._reads = JobReader()
+        self._sums: dict[str, list[dict[str, int]]] = {}  # by queue
+        self._counted: dict[str, tuple[str, tuple[dict[str, int], ...]]] = {}  # job → its queue, what it adds
 
-    def over(self, jobs: Mapping[str, Job]) -> list[dict[str, int]]:
-        """Returns copies of the sums."""
-        counted = self._counted
-        last = self._seen
-        for job in [job for job in jobs.values() if job.generation > last]:
-            was = counted.get(job.key)
+    def follow(self, state: State) -> None:
+        """Counts the jobs that changed."""
+        changed = self._reads.take(state.changes)
+        if changed is None:
+            self._sums, self._counted, changed = {}, {}, state.jobs.values()
+        for key in {job.key: None for job in changed}:
+            was = self._counted.pop(key, None)
             if was is not None:
-                self._add(was, -1)
-            parts = counted[job.key] = tuple(dict(part) for part in self._parts(job))
-            self._add(parts, 1)
-            self._seen = max(self._seen, job.generation)
-        if len(counted) > len(jobs):
-            for key in [key for key in counted if key not in jobs]:
-                self._add(counted.pop(key), -1)
-        return [dict(one) for one in self._sums]
+                self._add(*was, -1)
+            job = state.jobs.get(key)
+            if job is not None and job.queue is not None:
+                counted = self._counted[key] = (job.queue.name, tuple(dict(part) for part in self._parts(job)))
+                self._add(*counted, 1)
 
-    def _add(self, parts: tuple[dict[str, int], ...], times: int) -> None:
-        while len(self._sums) < len(parts):
-            self._sums.append({})
-        for one, part in zip(self._sums, parts, strict=True):
+    def of(self, queue: str) -> list[dict[str, int]]:
+        """Returns copies of the sums of a queue; none if it never had a job."""
+        return [dict(one) for one in self._sums.get(queue, ())]
+
+    def total(self) -> list[dict[str, int]]:
+        """Returns the sums over all queues."""
+        found: list[dict[str, int]] = []
+        for sums in self._sums.values():
+            found += [{} for _ in sums[len(found) :]]
+            for one, part in zip(found, sums, strict=True):
+                add(one, part)
+        return found
+
+    def _add(self, queue: str, parts: tuple[dict[str, int], ...], times: int) -> None:
+        sums = self._sums.get(queue)
+        if sums is None:
+            sums = self._sums[queue] = [{} for _ in parts]
+        for one, part in zip(sums, parts, strict=True):
             add(one, part, times)

@@ -52,14 +52,14 @@ class Capacity(
         self._level = arguments.int("ancestorReclaimLevel", 0, minimum=0) if self._tree else 0
         self._accounts: dict[str, Account] = {}
         self._idle: set[str] = set()  # queues that deserve nothing
-        self._sums: dict[str, accounts.JobSums] = {}  # by queue
+        self._sums = accounts.JobSums(accounts.parts)
 
     def open(self, session: Session) -> None:
         admits = "enqueue" in session.config.actions
         build = tree if self._tree else flat
         self._accounts = build(session.queues, total_of(session.state.nodes))
         self._idle = {name for name, account in self._accounts.items() if empty(account.deserved)}
-        self._sums = {name: self._sums.get(name) or accounts.JobSums(accounts.parts) for name in session.queues}
+        self._sums.follow(session.state)
         for name, queue in session.queues.items():
             if not queue.jobs:
                 continue
@@ -67,7 +67,7 @@ class Capacity(
             if account.inner and account.fault is None:
                 text = f"queue {name} has child queues: jobs belong into queues without any"
                 account.fault = Reason("queue-not-leaf", text, resolvable=False)
-            allocated, _, reserved, elastic = self._sums[name].over(queue.jobs)
+            allocated, _, reserved, elastic = self._sums.of(name)
             for each in account.chain:
                 add(each.allocated, allocated)
                 if admits:

@@ -50,11 +50,14 @@ def test_whatever_happens_to_jobs_their_sums_follow() -> None:
             on = dice.choice(["", "n0", "n1", "n2"])
             state.upsert("Pod", f"d/{member}", member_pod(member, name, on=on, cpu=str(dice.randrange(1, 4))))
         state.refresh()
-        assert some(sums.over(state.jobs)) == anew(state.jobs)
+        sums.follow(state)
+        assert some(sums.of("default")) == some(sums.total()) == anew(state.jobs)
 
 
 def test_the_sums_are_the_callers_own() -> None:
     state = state_of(queue("default"), node("n0"), pod_group("g"), member_pod("g-0", "g", on="n0", cpu="2"))
     sums = JobSums(parts)
-    sums.over(state.jobs)[0]["cpu"] = 0
-    assert sums.over(state.jobs)[0]["cpu"] == 2000
+    sums.follow(state)
+    for read in (lambda: sums.of("default"), sums.total):
+        read()[0]["cpu"] = 0
+        assert read()[0]["cpu"] == 2000

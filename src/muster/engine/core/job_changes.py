@@ -1,0 +1,100 @@
+"""The log of changed jobs, and the jobs in the order of their names: a cycle costs what changed, not all jobs."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from muster.engine.core.jobs import Job
+
+_LEAST_KEPT = 4096
+_FEW = 64  # changes that are inserted one by one; more are sorted with the rest
+
+
+class JobChanges:
+    """The jobs of one state that came, changed or went, in that order; a job may be in it several times.
+
+    A reader keeps the position up to which it has read. Old entries are forgotten.
+    """
+
+    def __init__(self) -> None:
+        self.log: list[Job] = []  # jobs append themselves
+        self._forgotten = 0  # entries before the log
+
+    @property
+    def end(self) -> int:
+        return self._forgotten + len(self.log)
+
+    def since(self, position: int) -> list[Job] | None:
+        """Returns the entries after a position; None if some of them are forgotten: all jobs must be read then."""
+        at = position - self._forgotten
+        return None if at < 0 else self.log[at:]
+
+    def forget(self, jobs: int) -> None:
+        """Forgets the older half if the log is long for so many jobs."""
+        if len(self.log) > max(_LEAST_KEPT, 4 * jobs):
+            half = len(self.log) // 2
+            del self.log[:half]
+            self._forgotten += half
+
+
+class JobReader:
+    """Reads the changes of jobs. It starts again with all jobs when it is given another state's log."""
+
+    def __init__(self) -> None:
+        self._changes: JobChanges | None = None
+        self._position = 0
+
+    def take(self, changes: JobChanges) -> Iterable[Job] | None:
+        """Returns the jobs that changed since the last call, each once; None: all jobs must be read."""
+        since = None if changes is not self._changes else changes.since(self._position)
+        self._changes, self._position = changes, changes.end
+        return None if since is None else dict.fromkeys(since)
+
+
+class JobsByName(Mapping[str, "Job"]):
+    """Jobs by key, in the order of their keys."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, Job] = {}
+        self._keys: list[str] = []
+        self._new: list[str] = []  # keys that are to be inserted
+        self._gone: list[str] = []  # keys that are to be removed
+
+    def put(self, job: Job) -> None:
+        if job.key not in self._jobs:
+            self._new.append(job.key)
+        self._jobs[job.key] = job
+
+    def discard(self, key: str) -> None:
+        if self._jobs.pop(key, None) is not None:
+            self._gone.append(key)
+
+    def __iter__(self) -> Iterator[str]:
+        if self._new or self._gone:
+            self._update()
+        return iter(self._keys)
+
+    def __getitem__(self, key: str) -> Job:
+        return self._jobs[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._jobs
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def _update(self) -> None:
+        if len(self._new) + len(self._gone) > _FEW:
+            self._keys = sorted(self._jobs)
+        else:
+            for key in self._gone:
+                at = bisect_left(self._keys, key)
+                if self._keys[at : at + 1] == [key]:
+                    del self._keys[at]
+            for key in dict.fromkeys(self._new):
+                if key in self._jobs:
+                    insort(self._keys, key)
+        self._new, self._gone = [], []
