@@ -30,6 +30,7 @@ VERBS: dict[str, str] = {
     "override": "muster.cli.override:override",
     "plugins": "muster.cli.plugins:plugins",
     "pod-groups": "muster.cli.pod_groups:pod_groups",
+    "replay": "muster.cli.replay:replay",
     "scheduler": "muster.cli.scheduler:scheduler",
     "simulate": "muster.cli.simulate:simulate",
     "snapshot": "muster.cli.snapshot:snapshot",

@@ -115,6 +115,26 @@ def feature_gates(command: F) -> F:
     )(command)  # fmt: skip
 
 
+class Duration(click.ParamType[float]):
+    """A length of time in seconds, more than 0: `90`, `30s`, `1h30m`."""
+
+    name = "duration"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        from muster.sim.durations import seconds_of
+
+        try:
+            length = seconds_of(value)
+        except ValueError as fault:
+            self.fail(str(fault), param, ctx)
+        if length <= 0:
+            self.fail(f"{value!r} is not more than 0", param, ctx)
+        return length
+
+
+DURATION = Duration()
+
+
 class Moment(click.ParamType[float]):
     """A point in time: RFC 3339, or seconds since the epoch."""
 

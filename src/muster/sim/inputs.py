@@ -49,7 +49,7 @@ def read_cluster(cluster: Cluster, workload_kinds: Sequence[PathName] = ()) -> M
 
 def table_texts(paths: Sequence[PathName]) -> list[tuple[str, str]]:
     """Reads tables of workload kinds: the name and the text of each. Raises InputError."""
-    return [(os.fspath(path), _file_text(os.fspath(path))) for path in paths]
+    return [(os.fspath(path), file_text(os.fspath(path))) for path in paths]
 
 
 def usable_cluster(
@@ -170,7 +170,7 @@ def config_text(config: Configuration) -> ConfigText | None:
             except YAMLError as error:
                 raise InputError(f"config: {error}") from None
         case str() | os.PathLike():
-            return ConfigText(_file_text(os.fspath(config)), os.fspath(config))
+            return ConfigText(file_text(os.fspath(config)), os.fspath(config))
     raise InputError(f"a configuration is given as a path or a mapping, not as {type(config).__name__}")
 
 
@@ -220,7 +220,7 @@ def check_config(text: ConfigText) -> LoadedConfig:
     return LoadedConfig(scheduler, text, effective_hash(scheduler), tuple(findings))
 
 
-def _file_text(path: str) -> str:
+def file_text(path: str) -> str:
     if path.startswith(PREFIX):
         raise InputError(f"{path}: error: a ConfigMap of a live cluster is read by the command line only")
     try:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from muster.cluster.embedded import EmbeddedCluster
+from muster.config.names import suggest
 from muster.engine.core.nodes import allocatable_of
 from muster.model.core import Node, Pod
+from muster.model.finding import Finding, InputError
+from muster.model.yamltext import Document, YamlError, load_all
+from muster.sim.durations import seconds_of
+from muster.sim.inputs import file_text
 from muster.sim.replay.sampler import Sampler
 from muster.sim.replay.trace_jobs import TraceJobs
 
@@ -70,3 +75,55 @@ def absent_at_start(events: Sequence[NodeEvent]) -> frozenset[str]:
     for event in sorted(events, key=lambda event: event.at):
         first.setdefault(event.node, event.joins)
     return frozenset(name for name, joins in first.items() if joins)
+
+
+# --- the file of --node-events
+
+
+def read_node_events(path: str, nodes: Collection[str]) -> list[NodeEvent]:
+    """Reads a YAML list of `{at: 2h, leave: node}` and `{at: 3h, join: node}`. Raises InputError with all mistakes."""
+    events: list[NodeEvent] = []
+    findings: list[Finding] = []
+    try:
+        documents = load_all(file_text(path), path)
+    except YamlError as fault:
+        finding = Finding("error", path, fault.line, "", "syntax", fault.message)
+        raise InputError(f"{path} cannot be used", [finding]) from None
+    for document in documents:
+        for index, found in _events(document, nodes):
+            if isinstance(found, NodeEvent):
+                events.append(found)
+            else:
+                line = document.line_of([] if index is None else [index])
+                where = "" if index is None else f"events[{index}]"
+                findings.append(Finding("error", path, line, where, "node-event", *found))
+    if findings:
+        raise InputError(f"{path} cannot be used", findings)
+    return events
+
+
+_FORM = "write a list of entries like {at: 2h, leave: node-1} or {at: 3h, join: node-1}"
+
+
+def _events(
+    document: Document, nodes: Collection[str]
+) -> Iterator[tuple[int | None, NodeEvent | tuple[str, str]]]:
+    """Yields the events of a document, or what is wrong with them and how to mend it."""
+    if not isinstance(document.value, list):
+        yield None, ("is not a list", _FORM)
+        return
+    for index, entry in enumerate(document.value):
+        what = [key for key in ("join", "leave") if isinstance(entry, Mapping) and key in entry]
+        if not isinstance(entry, Mapping) or len(what) != 1 or set(entry) != {"at", *what}:
+            yield index, ("must have `at` and either `join` or `leave`", _FORM)
+            continue
+        name = entry[what[0]]
+        try:
+            at = seconds_of(entry["at"])
+        except ValueError as fault:
+            yield index, (f"at: {fault}", "")
+            continue
+        if name not in nodes:
+            yield index, (f"there is no node {name}", suggest(str(name), nodes))
+            continue
+        yield index, NodeEvent(at, name, joins=what[0] == "join")

@@ -30,6 +30,7 @@ from muster.sim.replay.sampler import Sampler, default_interval
 from muster.sim.replay.trace_jobs import TraceJobs
 from muster.sim.traces.table import Trace
 
+GPU_SHARE = "gpu-share"
 MIN_GAP_S = 1.0  # between cycles that follow events
 MAX_REASONS = 1000
 # A run is stopped if so many cycles evict pods and no job completes or starts for the first time.
@@ -119,6 +120,8 @@ class ReplayRun:
         self._plan = Plan()
         self._pods_evicted = 0
         self._warnings: dict[str, None] = {}
+        if bool((trace.gpu_milli < 1000).any()) and self._scheduler.config.plugin(GPU_SHARE) is None:
+            self._warnings[f"the trace has jobs with parts of GPUs, but plugin {GPU_SHARE} is not configured"] = None
         self._fruitless = 0
 
     def until_end(self, progress: Progress | None) -> None:
@@ -173,13 +176,15 @@ class ReplayRun:
         return False
 
     def _look(self, session: Session) -> None:
-        """Reads the deserved shares, once in each interval of the samples."""
+        """Reads the deserved shares and the fragments, once in each interval of the samples."""
         sampler = self._sampler
         sampler.due = False
         deserved = summary.deserved(session)
         for q, queue in enumerate(sampler.queues):
             if queue in deserved:
                 sampler.deserved[q] = [deserved[queue].get(name, 0) for name in sampler.resources]
+        found = (plugin.fragmentation() for plugin in session.sharers)
+        sampler.fragment = next((f.amount for f in found if f is not None), math.nan)
 
     def finish(self, name: str) -> Replay:
         jobs = self._jobs
