@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @click.option("--nodes", multiple=True, type=click.Path(), metavar="FILE",
               help="The nodes: a list that is published with a trace (CSV), or manifests.")  # fmt: skip
 @click.option("--cluster", multiple=True, type=click.Path(), metavar="FILE_OR_DIR",
-              help="The cluster at the start: manifests or a snapshot, with nodes, queues and running pods.")  # fmt: skip
+              help="The cluster at the start, with nodes, queues and pods: manifests or a snapshot.")  # fmt: skip
 @trace_options
 @click.option("--cycle", type=DURATION, metavar="DURATION",
               help="Run cycles periodically. Default: after each event, at most one in a second.")  # fmt: skip

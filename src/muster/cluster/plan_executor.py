@@ -35,6 +35,7 @@ class PlanExecutor:
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
         self._count = 0
+        self._nominated: dict[str, str] = {}  # of the last plan without reasons
 
     def execute(self, plan: Plan) -> Outcome:
         self._count += 1
@@ -95,6 +96,8 @@ class PlanExecutor:
         """Writes why each pending pod has no node, and the node that is kept for it."""
         store, now = self._store, self._store.clock.now()
         table = store.of(Pod)
+        if not plan.reasons:
+            self._nominate(plan)
         for key, reason in plan.reasons.items():
             pod = table.get(key)
             if pod is None or not plan_effects.gets_condition(pod):
@@ -102,6 +105,16 @@ class PlanExecutor:
             updated = plan_effects.unschedulable(pod, reason.text, plan_effects.nomination(plan, key), now)
             if updated is not pod:
                 self._record([plan_effects.pending_event(store.write(updated), reason.text)])
+
+    def _nominate(self, plan: Plan) -> None:
+        """Writes only the nodes that are kept for pods: the plan has no reasons."""
+        table = self._store.of(Pod)
+        gone = self._nominated.keys() - plan.nominated.keys()
+        for key, node in (*plan.nominated.items(), *((key, "") for key in sorted(gone))):
+            pod = table.get(key)
+            if pod is not None and not pod.spec.node_name and pod.status.nominated_node_name != node:
+                self._store.write(replace(pod, status=replace(pod.status, nominated_node_name=node)))
+        self._nominated = dict(plan.nominated)
 
     def _update_groups(self, plan: Plan) -> None:
         table = self._store.of(PodGroup)

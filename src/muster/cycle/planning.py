@@ -21,7 +21,8 @@ _RUNNING, _BOUND, _SUCCEEDED, _FAILED, _RELEASING = (
 )
 
 
-def plan_of(session: Session) -> Plan:
+def plan_of(session: Session, *, reasons: bool = True) -> Plan:
+    """Returns the plan; without `reasons`, it has no reasons and no conditions, which no decision depends on."""
     deadlines = [at for p in session.flat(Deadlines) if (at := p.next_deadline()) is not None]
     plan = Plan(warnings=list(session.warnings), again_at=min(deadlines, default=None))
     names = session.state.nodes.names
@@ -39,11 +40,12 @@ def plan_of(session: Session) -> Plan:
     _effects(session, plan)
     for job in session.state.jobs.values():
         if job.settled != job.generation:
-            _plan_job(session, job, plan)
-        elif job.tasks:
+            _plan_job(session, job, plan, reasons)
+        elif job.tasks and reasons:
             plan.conditions[job.key] = _READY
-    for key, reason in session.state.set_aside.items():
-        plan.reasons[key] = PodReason(reason.code, reason.message())
+    if reasons:
+        for key, reason in session.state.set_aside.items():
+            plan.reasons[key] = PodReason(reason.code, reason.message())
     return plan
 
 
@@ -67,13 +69,25 @@ def _effects(session: Session, plan: Plan) -> None:
                 plan.shares[key] = shares
 
 
-def _plan_job(session: Session, job: Job, plan: Plan) -> None:
+def _plan_job(session: Session, job: Job, plan: Plan, reasons: bool) -> None:
     unbound = job.count[_PENDING] + job.count[_PIPELINED] + job.count[_ALLOCATED]
     waiting = [] if not unbound else [
         t for t in job.tasks.values()
         if t.status in _UNBOUND and t.key not in plan.binds
     ]  # fmt: skip
     ready = job.queue is not None and session.ready(job)
+    unschedulable = bool(waiting) and not ready
+    if reasons:
+        _report(session, job, plan, waiting, ready)
+    phase = phase_at_close(job, unschedulable=unschedulable)
+    if phase != session.phases.get(job.key, job.phase):
+        plan.phases[job.key] = phase
+    elif ready and not unbound and not job.is_pending:
+        job.settled = job.generation
+
+
+def _report(session: Session, job: Job, plan: Plan, waiting: list[Task], ready: bool) -> None:
+    """Adds the reasons of the job's pods and the condition of its group to the plan."""
     gang = gang_line(job, waiting) if waiting and not ready else ""
     origins: list[tuple[bool, str, str]] = []
     for task in waiting:
@@ -94,11 +108,6 @@ def _plan_job(session: Session, job: Job, plan: Plan) -> None:
     elif not job.tasks and job.is_pending and (refusal := _refusal(job)) is not None:
         # Volcano's controller creates the pods of a Job when its group is admitted.
         plan.conditions[job.key] = Condition("Unschedulable", "NotEnoughResources", refusal.text)
-    phase = phase_at_close(job, unschedulable=bool(gang))
-    if phase != session.phases.get(job.key, job.phase):
-        plan.phases[job.key] = phase
-    elif ready and not unbound and not job.is_pending:
-        job.settled = job.generation
 
 
 def phase_at_close(job: Job, *, unschedulable: bool) -> str:

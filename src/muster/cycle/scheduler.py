@@ -68,17 +68,23 @@ class Scheduler:
         """The plugin that keeps native groups in one domain: Kubernetes' own API does not depend on a configuration."""
         return plugin_class(DOMAINS)(Arguments(), PluginOption(DOMAINS))
 
-    def decide(self, session: Session) -> Plan:
-        """Runs the actions in their order."""
+    def decide(self, session: Session, *, reasons: bool = True) -> Plan:
+        """Runs the actions in their order. Without `reasons`, the plan does not explain why pods wait."""
         with collector_paused():
             for name, run in self.actions:
                 session.log(3, f"Enter {name}")
                 with self._measure(name, ACTION):
                     run(session)
-            return plan_of(session)
+            return plan_of(session, reasons=reasons)
 
     def cycle(
-        self, state: State, now: float, log: Log = silent, look: Callable[[Session], None] | None = None
+        self,
+        state: State,
+        now: float,
+        log: Log = silent,
+        look: Callable[[Session], None] | None = None,
+        *,
+        reasons: bool = True,
     ) -> Plan:
         """Runs one scheduling cycle and returns its plan. The state is unchanged when it returns.
 
@@ -86,7 +92,7 @@ class Scheduler:
         """
         session = self.session(state, now, log)
         try:
-            plan = self.decide(session)
+            plan = self.decide(session, reasons=reasons)
             plan.promises_changed = session.promises.close()
             ends = [at for at in (plan.again_at, session.promises.next_time()) if at is not None]
             plan.again_at = min(ends, default=None)

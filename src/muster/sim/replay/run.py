@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from muster.engine.core.plan import Plan
+from muster.engine.core.plan import PodReason
 from muster.engine.core.session import Log, Session, silent
 from muster.engine.core.state import Objects
 from muster.model.core import Node
@@ -99,8 +99,10 @@ class ReplayRun:
         self._trace, self._config, self._options, self._log = trace, config, options, log
         self._scheduler = config.scheduler
         self._first = float(trace.submit[0]) if len(trace) else 0.0
-        start = math.floor(trace.epoch + self._first if options.now is None else options.now)
-        self._offset = start - self._first
+        # The clock of the cluster is the trace's, moved by whole seconds.
+        zero = math.floor(self._first)
+        self._offset = math.floor(trace.epoch if options.now is None else options.now - zero)
+        start = zero + self._offset
         nodes = {key: node for key, node in objects.get("Node", {}).items() if isinstance(node, Node)}
         made = JobObjects(trace, nodes, options.gpu_resource)
         absent = absent_at_start(options.node_events)
@@ -117,7 +119,6 @@ class ReplayRun:
         )
         self._cluster.join(self._jobs)
         self._cycles = _Cycles(options.cycle)
-        self._plan = Plan()
         self._pods_evicted = 0
         self._warnings: dict[str, None] = {}
         if bool((trace.gpu_milli < 1000).any()) and self._scheduler.config.plugin(GPU_SHARE) is None:
@@ -154,7 +155,7 @@ class ReplayRun:
         cluster.follow(self._state)
         before = time.perf_counter()
         look = self._look if self._sampler.due else None
-        self._plan = plan = self._scheduler.cycle(self._state, now, self._log, look)
+        plan = self._scheduler.cycle(self._state, now, self._log, look, reasons=False)
         cycles.seconds.append(time.perf_counter() - before)
         cycles.count += 1
         cycles.last, cycles.deadline = now, plan.again_at
@@ -190,9 +191,12 @@ class ReplayRun:
         jobs = self._jobs
         jobs.close()
         out = jobs.outcomes
-        reasons: dict[int, str] = {}
-        for index in sorted(jobs.active)[:MAX_REASONS]:
-            reasons[index] = self._reason(index)
+        given: dict[str, PodReason] = {}
+        if jobs.unbound:
+            # Nothing more changes: this cycle decides as the last one did, and explains it.
+            self._cluster.follow(self._state)
+            given = self._scheduler.cycle(self._state, self._cluster.clock.now(), self._log).reasons
+        reasons = {index: self._reason(index, given) for index in sorted(jobs.active)[:MAX_REASONS]}
         return Replay(
             trace=self._trace,
             name=name,
@@ -214,11 +218,11 @@ class ReplayRun:
             timings=np.array(self._cycles.seconds),
         )
 
-    def _reason(self, index: int) -> str:
+    def _reason(self, index: int, given: Mapping[str, PodReason]) -> str:
         """Returns why a job has not completed: the reason of its first pod that waits."""
         group = f"{NAMESPACE}/{self._trace.names[index]}"
         pods = [f"{group}-{number}" for number in range(len(self._jobs.active[index].kinds))]
-        found = next((self._plan.reasons[pod].text for pod in pods if pod in self._plan.reasons), "")
+        found = next((given[pod].text for pod in pods if pod in given), "")
         return found or ("is running" if self._jobs.active[index].since is not None else "waits for its first cycle")
 
 

@@ -135,6 +135,7 @@ class TraceJobs:
     def _create_pod(self, job: ActiveJob, number: int) -> None:
         pod = self._objects.pod_of(job.index, number, job.kinds[number])
         self._pods[key_of(pod)] = job, number
+        self.unbound.add(key_of(pod))
         self._store.create(pod)
 
     def _follow(self, key: str, pod: Pod | None) -> None:
