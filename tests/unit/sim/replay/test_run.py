@@ -47,8 +47,8 @@ def test_a_job_that_never_fits_has_the_reason_of_the_scheduler() -> None:
 
 def test_a_strict_queue_starts_jobs_as_the_reference_does() -> None:
     rng = np.random.default_rng(16)
-    jobs = 400
-    submit = np.sort(rng.integers(0, 20_000, jobs)).astype(float)
+    jobs = 120
+    submit = np.sort(rng.integers(0, 6_000, jobs)).astype(float)
     duration, gpus = rng.integers(1, 900, jobs).astype(float), rng.integers(1, 9, jobs)
     trace = job_trace(submit=submit.tolist(), duration=duration.tolist(), gpus=gpus.tolist(), pods=gpus.tolist())
     result = fifo(trace, 4, 4)
@@ -138,9 +138,12 @@ def test_a_trace_on_a_cluster_with_pods_of_its_own() -> None:
 
 def test_equal_input_gives_an_equal_result() -> None:
     rng = np.random.default_rng(3)
-    columns = {"submit": np.sort(rng.uniform(0, 3000, 60)), "duration": rng.lognormal(5, 1, 60), "gpus": rng.integers(1, 17, 60),
-               "priority": rng.integers(0, 3, 60)}
-    trace = job_trace(**{name: values.tolist() for name, values in columns.items()})
+    trace = job_trace(
+        submit=np.sort(rng.uniform(0, 900, 20)).tolist(),
+        duration=rng.lognormal(5, 1, 20).tolist(),
+        gpus=rng.integers(1, 17, 20).tolist(),
+        priority=rng.integers(0, 3, 20).tolist(),
+    )
     one, two = (
         replay(trace, gpu_nodes(2), configured("allocate, preempt, reclaim", *PLAIN, "proportion")) for _ in range(2)
     )
