@@ -5,29 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from builders.manifests import node, tables
+from builders.replays import trace
 from muster.model.meta import Object
 from muster.sim.inputs import LoadedConfig, config_text, load_config
-from muster.sim.traces.table import COLUMNS, Trace
+from muster.sim.traces.table import Trace
 
 GPU = "nvidia.com/gpu"
-FLOATS = ("submit", "duration", "estimate", "usage")
-DEFAULTS = {"estimate": float("nan"), "gpus": 1, "gpu_milli": 1000, "usage": 1.0, "duration": 60.0}
 
 
-def job_trace(*, queues: Sequence[str] = ("default",), models: Sequence[str] = ("",), **columns: Sequence[Any]) -> Trace:
-    """A trace from columns; one that is not given has its default for every job."""
-    jobs = len(columns["submit"])
-    arrays = {
-        name: np.array(columns.get(name, [DEFAULTS.get(name, 0)] * jobs), dtype=np.float64 if name in FLOATS else np.int64)
-        for name in COLUMNS
-    }
+def job_trace(*, submit: Sequence[float], duration: Sequence[float] = (), **columns: Any) -> Trace:
+    """A trace of jobs that run for a minute and have one GPU each, unless a column says otherwise."""
+    jobs = len(submit)
     names = [f"job-{index:06d}" for index in range(jobs)]
-    return Trace(
-        source="test", epoch=0.0, names=names, queues=tuple(queues), models=tuple(models), users=("",), **arrays
-    )
+    unknown = {"pods": [0] * jobs, "cpu": [0] * jobs, "memory": [0] * jobs}
+    return trace(submit, duration or [60.0] * jobs, **(unknown | {"names": names} | columns))
 
 
 def gpu_nodes(count: int, gpus: int = 8) -> dict[str, dict[str, Object]]:

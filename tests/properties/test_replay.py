@@ -9,13 +9,14 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from builders.manifests import queue, tables
-from builders.replays import configured, gpu_nodes, job_trace
+from builders.replay_runs import configured, gpu_nodes, job_trace
 from muster.sim.replay.node_events import NodeEvent
 from muster.sim.replay.run import ReplayOptions, replay
 
 GPUS = 2  # the row of GPUs in the samples
 PLUGINS = ("priority", "gang", "conformance", "predicates", "proportion")
 GPUS_OF_A_NODE = 4
+ACTIONS = ("allocate", "enqueue, allocate, backfill", "allocate, preempt, reclaim", "reclaim, allocate")
 
 lengths = st.integers(1, 400).map(lambda n: n / 2)
 
@@ -50,12 +51,16 @@ def outages(draw: st.DrawFn) -> list[NodeEvent]:
 @given(
     columns=jobs(),
     events=outages(),
-    actions=st.sampled_from(["allocate", "enqueue, allocate, backfill", "allocate, preempt, reclaim", "reclaim, allocate"]),
+    actions=st.sampled_from(ACTIONS),
     checkpoint=st.sampled_from([None, 10.0]),
     cycle=st.sampled_from([None, None, 3.0]),
-)  # fmt: skip
+)
 def test_every_job_runs_once_for_its_duration_and_the_samples_add_up(
-    columns: dict[str, list[float]], events: list[NodeEvent], actions: str, checkpoint: float | None, cycle: float | None
+    columns: dict[str, list[float]],
+    events: list[NodeEvent],
+    actions: str,
+    checkpoint: float | None,
+    cycle: float | None,
 ) -> None:
     trace = job_trace(queues=("a", "b"), **columns)
     objects = gpu_nodes(2, GPUS_OF_A_NODE) | tables([queue("a"), queue("b", weight=2)])

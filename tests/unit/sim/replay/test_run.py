@@ -9,7 +9,7 @@ from builders.manifests import pod, queue, tables
 from builders.replay_runs import GPU, configured, gpu_nodes, job_trace
 from muster.sim.replay.node_events import NodeEvent
 from muster.sim.replay.records import Replay
-from muster.sim.replay.run import ReplayOptions, replay
+from muster.sim.replay.run import ReplayOptions, ReplayRun, replay
 from muster.sim.traces.table import Trace
 from oracles.fifo_queue import fifo_starts
 
@@ -95,7 +95,8 @@ def test_an_evicted_job_continues_from_its_checkpoint() -> None:
 
 def test_a_job_on_a_node_that_leaves_is_restarted_whole() -> None:
     events = (NodeEvent(50, "n001", joins=False), NodeEvent(200, "n001", joins=True))
-    result = fifo(job_trace(submit=[0], duration=[100], gpus=[16], pods=[2]), 2, options=ReplayOptions(node_events=events))
+    trace = job_trace(submit=[0], duration=[100], gpus=[16], pods=[2])
+    result = fifo(trace, 2, options=ReplayOptions(node_events=events))
     assert (result.start.tolist(), result.end.tolist()) == ([0], [300])
     assert (result.node_losses.tolist(), result.evictions.tolist(), result.lost.tolist()) == ([1], [0], [50])
 
@@ -154,10 +155,9 @@ def test_equal_input_gives_an_equal_result() -> None:
 
 
 def test_finished_jobs_leave_nothing_behind() -> None:
-    from muster.sim.replay.run import ReplayRun
-
     trace = job_trace(submit=list(range(0, 2000, 10)), duration=[15] * 200, gpus=[8] * 200)
-    run = ReplayRun(trace, gpu_nodes(2), configured("enqueue, allocate", *PLAIN, "drf", "proportion"), ReplayOptions(), lambda *_: None)
+    config = configured("enqueue, allocate", *PLAIN, "drf", "proportion")
+    run = ReplayRun(trace, gpu_nodes(2), config, ReplayOptions(), lambda *_: None)
     run.until_end(None)
     store, state = run._cluster.store, run._state
     run._cluster.follow(state)
