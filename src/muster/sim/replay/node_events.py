@@ -42,8 +42,8 @@ class NodeEvents:
 
     def run(self) -> bool:
         before = self._store.version
-        now = self._clock.now() - self._offset
-        while self._next < len(self._events) and self._events[self._next].at <= now:
+        now = self._clock.now()
+        while self._next < len(self._events) and self._events[self._next].at + self._offset <= now:
             event = self._events[self._next]
             self._next += 1
             if event.joins and event.node not in self._store.of(Node):

@@ -94,13 +94,14 @@ class TraceJobs:
                 self._follow(event.key, pod)
             else:
                 self._follow_other(event.key, pod)
-        now = self._now()
-        while self._ends and self._ends[0][0] <= now:
+        # Events are due by the same sum as in next_time: rounding must not leave one in the future.
+        now, at = self._now(), self._clock.now()
+        while self._ends and self._ends[0][0] + self._offset <= at:
             _, index, runs = heapq.heappop(self._ends)
             job = self.active.get(index)
             if job is not None and job.runs == runs and job.since is not None:
                 self._complete(job, now)
-        while self._submitted < len(self._trace) and self._trace.submit[self._submitted] <= now:
+        while self._submitted < len(self._trace) and self._trace.submit[self._submitted] + self._offset <= at:
             self._submit(self._submitted)
             self._submitted += 1
         return self._store.version != before
