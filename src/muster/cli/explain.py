@@ -109,6 +109,8 @@ def show_explanation(console: Console, answer: Explanation, *, sets: bool) -> No
             console.print(styled(picture.text()), soft_wrap=True)
     if sets:
         _sets(console, answer)
+    if answer.gpu_fragmentation is not None:
+        console.print(str(answer.gpu_fragmentation))
     console.print(styled(_decision(answer), "bold"))
 
 

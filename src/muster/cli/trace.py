@@ -162,9 +162,10 @@ def _write(made: Trace, file: str) -> None:
 @trace.command()
 @click.argument("traces", nargs=-1, required=True, type=click.Path(allow_dash=True), metavar="TRACE…")
 @trace_options
+@click.option("--typical-pods", is_flag=True, help="Print the typical pods as an argument of the plugin gpu-share.")
 @options.output("table", "json")
 @options.verbosity
-def show(traces: tuple[str, ...], form: str, verbosity: int, **reading: Any) -> None:
+def show(traces: tuple[str, ...], form: str, verbosity: int, typical_pods: bool, **reading: Any) -> None:
     """Summarise the jobs of one or several files; - is stdin.
 
     The format is found by itself: openb, Philly, Helios, Acme, PAI 2020, spot-2026, Tiresias, SWF, or the columns that
@@ -177,7 +178,13 @@ def show(traces: tuple[str, ...], form: str, verbosity: int, **reading: Any) -> 
     from muster.cli.trace_options import read_traces
     from muster.sim.traces.summary import summary
 
-    found = summary(read_traces(traces, **reading))
+    read = read_traces(traces, **reading)
+    if typical_pods:
+        from muster.sim.traces.typical import argument, typical_pods_of
+
+        click.echo(argument(typical_pods_of(read)))
+        return
+    found = summary(read)
     if form == "json":
         print_json(found)
     else:

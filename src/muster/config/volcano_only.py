@@ -25,7 +25,8 @@ VOLCANO_PLUGINS = {
         "spares pods for a cooldown time after they started", "protect them with a PodDisruptionBudget and pdb"
     ),
     "deviceshare": VolcanoOnly(
-        "shares one GPU among pods and picks the card", "let the device plugin divide the cards into whole resources"
+        "shares one GPU among pods and picks the card",
+        "use gpu-share, which serves volcano.sh/gpu-memory and volcano.sh/gpu-number; vGPUs are not served",
     ),
     "extender": VolcanoOnly(
         "asks an HTTP server at each hook", "register a Python plugin in the entry-point group muster.plugins"
@@ -62,7 +63,7 @@ VOLCANO_ACTIONS = {
 }
 
 _ALL_NODES = "muster looks at all nodes, always"
-_GPUS = "muster does not share GPUs; let the device plugin divide the cards into whole resources"
+_GPUS = "use the plugin gpu-share"
 _PROPORTIONAL = "use the plugin resource-strategy-fit with `sra.policy: proportional`"
 _TAINTED = "Kubernetes taints such nodes, and predicates obeys taints"
 _DOMAINS = "topology fills domains in its own order; use binpack for the nodes inside them"

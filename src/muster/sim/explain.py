@@ -17,12 +17,14 @@ from muster.engine.core.jobs import Job, Status, Task
 from muster.engine.core.session import Log, Session, candidates, silent
 from muster.engine.core.state import Objects, State
 from muster.engine.core.subgroups import sub_group_tree
+from muster.engine.devices.fragmentation import Fragmentation
 from muster.engine.placement.node_sets import FAILED, divide_nodes
 from muster.engine.placement.trace import NodeTrace, fit_error
 from muster.engine.placement.trace import explain as trace
 from muster.model.finding import Finding, InputError
 from muster.sim.group_controllers import open_cluster
 from muster.sim.inputs import LoadedConfig
+from muster.sim.summary import gpu_fragmentation
 
 
 @dataclass(slots=True)
@@ -35,6 +37,7 @@ class Explanation:
     nodes: dict[str, NodeTrace]
     decision: Decision
     warnings: list[str] = field(default_factory=list)
+    gpu_fragmentation: Fragmentation | None = None  # None: no pod shares a GPU
     sets: list[SetTrace] | None = None  # None: not asked for, or nothing divides the nodes for this pod's job
     configuration: LoadedConfig | None = field(default=None, repr=False)
     findings: list[Finding] = field(default_factory=list)  # in the manifests and in the configuration
@@ -49,6 +52,8 @@ class Explanation:
             "warnings": self.warnings,
             "nodes": {name: _node(trace) for name, trace in self.nodes.items()},
         }
+        if self.gpu_fragmentation is not None:
+            plain["gpu_fragmentation"] = self.gpu_fragmentation.to_dict()
         if self.sets is not None:
             plain["sets"] = [tried.to_dict() for tried in self.sets]
         if self.configuration is not None:
@@ -100,6 +105,7 @@ def explain(
     session = scheduler.session(state, now, log)
     try:
         nodes = trace(session, task)
+        fragmentation = gpu_fragmentation(session)
         tried = sets_tried(session, task.job) if sets and task.job is not None and task.job.queue is not None else None
     finally:
         session.close()
@@ -108,7 +114,7 @@ def explain(
     decision = Decision(plan.binds.get(task.key), plan.pipelined.get(task.key), None if reason is None else reason.text)
     job, queue = (task.job.shown, task.job.queue_name) if task.job is not None else ("", "")
     warned = list(dict.fromkeys([*warned, *plan.warnings]))
-    return Explanation(task.key, job, queue, nodes, decision, warned, tried)
+    return Explanation(task.key, job, queue, nodes, decision, warned, fragmentation, tried)
 
 
 def find(state: State, pod: str) -> Task:

@@ -104,6 +104,9 @@ def _figures(result: Result) -> str:
         (f"{result.cycles:,}", "cycles" if summary.settled else "cycles, not settled", False),
     ]
     figures += [(f"{share:.1%}", f"fragmentation of {name}", False) for name, share in summary.fragmentation.items()]
+    if (gpus := summary.gpu_fragmentation) is not None:
+        text = f"fragmented GPUs of {gpus.total:,} ({gpus.ratio:.1%} of the idle)"
+        figures.append((f"{gpus.amount:.2f}", text, False))
     cells = (
         f'<div class="figure{" bad" if bad else ""}"><b>{escape(value)}</b>{escape(what)}</div>'
         for value, what, bad in figures

@@ -183,8 +183,9 @@ class Run:
         figures.nodes = len(state.nodes)
         session = self.scheduler.session(state, self.cluster.clock.now())
         try:
-            figures.queues = summary.queue_shares(state, summary.deserved(session))
-            figures.gpu_fragmentation = next((f for p in session.sharers if (f := p.fragmentation()) is not None), None)
+            figures.gpu_fragmentation = summary.gpu_fragmentation(session)
+            shared = summary.shared_gpus(session) if figures.gpu_fragmentation is not None else {}
+            figures.queues = summary.queue_shares(state, summary.deserved(session), shared)
             self.result.pictures = pictures(session)
         finally:
             session.close()

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from types import MappingProxyType
 
 import numpy as np
 
 from muster.engine.core.hooks import QueueShares
-from muster.engine.core.jobs import Job, Shape, Status, Task
+from muster.engine.core.jobs import ALLOCATED_LIKE, Job, Shape, Status, Task
 from muster.engine.core.nodes import NodeView
 from muster.engine.core.resources import exact_sum
 from muster.engine.core.session import Session
@@ -19,6 +20,8 @@ from muster.engine.evictions.budgets import ledger_of
 from muster.model.quantity import display
 
 Amounts = Mapping[str, float]
+GPU = "nvidia.com/gpu"
+_GPU_REQUESTS = {GPU, "volcano.sh/gpu-number", "volcano.sh/gpu-memory"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +58,13 @@ class Summary:
         return {**figures, "fragmentation": {k: round(v, 6) for k, v in self.fragmentation.items()}, "queues": queues}
 
 
-def queue_shares(state: State, deserved: Mapping[str, Amounts]) -> dict[str, QueueShare]:
-    """Returns what each queue has allocated, its deserved share (from the plugin, else from the object) and its
-    limit."""
+def queue_shares(
+    state: State, deserved: Mapping[str, Amounts], shared: Mapping[str, int] = MappingProxyType({})
+) -> dict[str, QueueShare]:
+    """Returns what each queue has allocated, its deserved share (from the plugin, else from the object) and its limit.
+
+    `shared`: per queue the thousandths of shared GPUs, which no request counts.
+    """
     shares = {}
     for name, queue in sorted(state.queues.items()):
         if queue.unused and len(state.queues) > 1:
@@ -66,9 +73,27 @@ def queue_shares(state: State, deserved: Mapping[str, Amounts]) -> dict[str, Que
         for job in queue.jobs.values():
             for resource, amount in job.allocated.items():
                 allocated[resource] = allocated.get(resource, 0) + amount
+        if name in shared:
+            allocated[GPU] = allocated.get(GPU, 0) + shared[name]
         allocated = {resource: amount for resource, amount in allocated.items() if amount}
         shares[name] = QueueShare(allocated, deserved.get(name, queue.deserved), queue.capability)
     return shares
+
+
+def gpu_fragmentation(session: Session) -> Fragmentation | None:
+    """Returns how fragmented the GPUs are; None if no pod shares a GPU."""
+    return next((found for plugin in session.sharers if (found := plugin.fragmentation()) is not None), None)
+
+
+def shared_gpus(session: Session) -> dict[str, int]:
+    """Returns per queue the thousandths of GPUs that pods have by annotation, and not by a request for GPUs."""
+    found: Counter[str] = Counter()
+    for job in session.jobs.values():
+        for task in job.tasks.values():
+            if task.status in ALLOCATED_LIKE and _GPU_REQUESTS.isdisjoint(task.shape.amounts):
+                for plugin in session.sharers:
+                    found[job.queue_name] += sum((plugin.shares(task) or {}).values())
+    return +found
 
 
 def fragments(state: State, waiting: Iterable[str]) -> dict[str, float]:

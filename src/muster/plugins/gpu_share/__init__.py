@@ -5,7 +5,8 @@ when a pod is allocated and writes their numbers with the binding. A GPU that po
 parts in use, and a whole GPU is one that nobody uses.
 
 `requests` reads pods, `devices` has the columns, `node_rules` the filters and the score, `scores` the rules pack,
-spread and FGD, `typical` the typical pods of FGD, and `findings` what `muster validate` reports.
+spread and FGD, `typical` the typical pods of FGD, `findings` what `muster validate` reports, and `drawing` draws a
+node's GPUs.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from muster.engine.core.hooks import (
     Floats,
     Ledger,
     NodeFilter,
+    NodeNotes,
     NodeScorer,
+    Picture,
     Plugin,
     SharedDevices,
     Verdict,
@@ -33,6 +36,7 @@ from muster.engine.core.nodes import MoveKind, NodeView
 from muster.engine.core.requirements import Requirement, waiting
 from muster.engine.devices.fragmentation import Fragmentation
 from muster.plugins.gpu_share.devices import Devices
+from muster.plugins.gpu_share.drawing import GpuPicture
 from muster.plugins.gpu_share.findings import findings, too_many
 from muster.plugins.gpu_share.node_rules import Free, Serviceable, Worth
 from muster.plugins.gpu_share.requests import (
@@ -60,7 +64,7 @@ if TYPE_CHECKING:
 __all__ = ["GpuShare"]
 
 
-class GpuShare(Plugin, NodeFilter, NodeScorer, Ledger, DevicePicker, SharedDevices, BindEffects):
+class GpuShare(Plugin, NodeFilter, NodeScorer, Ledger, DevicePicker, SharedDevices, BindEffects, NodeNotes):
     name = "gpu-share"
     arguments = {
         "gpu-share.score": "how nodes and GPUs are chosen: pack (the fullest GPU that has enough free), spread (the "
@@ -196,6 +200,25 @@ class GpuShare(Plugin, NodeFilter, NodeScorer, Ledger, DevicePicker, SharedDevic
         if self.request(task).volcano:
             return [Effect("annotations", task.key, {VOLCANO_INDEX: index, VOLCANO_TIME: str(self._now)})]
         return [Effect("annotations", task.key, {INDEX: index})]
+
+    # --- notes, drawings and findings
+
+    def note(self, task: Task, node: int) -> str:
+        request = self.request(task)
+        if not request.gpus or not self.gpus.count[node]:
+            return ""
+        free = "+".join(str(max(parts, 0)) for parts in self.gpus.row(node, MoveKind.ALLOCATE))
+        nodes, cpu = self.gpus.nodes, task.shape.amounts.get("cpu", 0)
+        free_cpu = int(nodes.idle[nodes.axis.rows["cpu"], node])
+        ids = self.scores.choose(request, cpu, node, free_cpu, MoveKind.ALLOCATE)
+        return f"GPUs {free} free" + (f", GPU {write_index(ids)} for this pod" if ids else "")
+
+    def picture(self, node: int) -> Picture | None:
+        here = self.gpus.at(node)
+        if here is None:
+            return None
+        name, gpus, card = self.gpus.nodes.names[node], int(self.gpus.count[node]), int(self.gpus.card[node])
+        return GpuPicture(name, gpus, card, here.held)
 
     @classmethod
     def examine(cls, session: Session) -> list[Finding]:
