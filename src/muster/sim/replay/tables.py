@@ -105,7 +105,8 @@ def summary_table(runs: Runs) -> SummaryTable:
     return made
 
 
-_QUIET = ("never_started", "evictions", "node_losses", "pods", "lost_gpu_hours")  # rows that are left out if all are 0
+# Rows that are left out if all values are 0.
+_QUIET = ("never_started", "evictions", "node_losses", "pods", "lost_gpu_hours", "allocation", "utilisation")
 
 
 def figures_of(runs: Runs) -> list[Figure]:
