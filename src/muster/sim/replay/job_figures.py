@@ -9,11 +9,10 @@ from operator import itemgetter
 import numpy as np
 
 from muster.sim.replay.records import Replay
+from muster.sim.traces.sizes import SIZES, size_classes
 from muster.sim.traces.table import BoolArray, FloatArray, IntArray, Trace
 
 SLOWDOWN_BOUND_S = 10.0  # a shorter job counts as so long: the bounded slowdown of HPC studies
-SIZES = ("0", "<1", "1", "2-4", "5-8", ">8")
-_UPPER = (0.0, 0.9995, 1.0, 4.0, 8.0)  # of each size class but the last one
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,22 +35,6 @@ def job_figures(replay: Replay) -> JobFigures:
     with np.errstate(all="ignore"):
         ratio = np.where((shared > 0) & np.isfinite(shared), completion / shared, np.nan)
     return JobFigures(replay.start - trace.submit, completion, slowdown, ratio, size_classes(trace))
-
-
-def gpus(trace: Trace) -> FloatArray:
-    """Returns the GPUs of each job; a shared one is a fraction."""
-    return trace.gpus * (trace.gpu_milli / 1000.0)
-
-
-def sized_by(trace: Trace) -> str:
-    """Returns what the size classes of a trace count."""
-    return "gpus" if trace.gpus.any() else "pods"
-
-
-def size_classes(trace: Trace) -> IntArray:
-    """Returns the size class of each job: by its GPUs, or by its pods if no job of the trace has GPUs."""
-    amounts = gpus(trace) if sized_by(trace) == "gpus" else np.maximum(trace.pods, 1).astype(np.float64)
-    return np.searchsorted(np.array(_UPPER), amounts, side="left").astype(np.int64)
 
 
 Groups = dict[str, BoolArray]

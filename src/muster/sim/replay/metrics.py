@@ -10,7 +10,7 @@ from collections import Counter
 
 import numpy as np
 
-from muster.sim.replay.job_figures import by_priority, by_queue, by_size, gpus, job_figures, sized_by
+from muster.sim.replay.job_figures import by_priority, by_queue, by_size, job_figures
 from muster.sim.replay.records import Replay
 from muster.sim.replay.shares import (
     gpu_resource,
@@ -23,6 +23,7 @@ from muster.sim.replay.shares import (
     mean,
     share_over_time,
 )
+from muster.sim.traces.sizes import gpus, sized_by
 from muster.sim.traces.table import FloatArray
 
 DIGITS = 6

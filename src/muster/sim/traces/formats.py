@@ -85,6 +85,6 @@ FORMATS: dict[str, Format] = {
 
 def detect(header: Sequence[str]) -> Format | None:
     """Returns the format of a header; None if it is not known."""
-    if "submit" in header and "duration" in header and all(column in KEYS for column in header):
+    if "submit" in header and len(header) > 1 and all(column in KEYS for column in header):
         return FORMATS["muster"]
     return next((one for one in FORMATS.values() if one.marks and set(one.marks) <= set(header)), None)

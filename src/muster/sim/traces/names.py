@@ -45,13 +45,14 @@ def job_names(originals: Sequence[str]) -> list[str]:
     made: list[str] = []
     for i, original in enumerate(originals):
         name = unique = names[original] if original else f"job-{i:06d}"
-        number = occurred.get(name, 0) + 1
+        number = occurred.get(name, 0) + 1 if original else 1
         if number > 1 or (not original and name in taken):
             number = max(number, 2)
             while (unique := f"{name[: MOST_OF_A_JOB_NAME - 8]}-{number}") in taken:
                 number += 1
             taken.add(unique)
-        occurred[name] = number
+        if original:
+            occurred[name] = number
         made.append(unique)
     return made
 

@@ -1,0 +1,33 @@
+"""The summary of a trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from muster.sim.traces.read import read_trace
+from muster.sim.traces.summary import summary
+
+JOBS = """submit,duration,pods,gpus,cpu,queue,gpu_milli
+2026-01-05T00:00:00Z,3600,1,1,1,a,500
+2026-01-05T01:00:00Z,7200,2,16,32,a,1000
+2026-01-05T02:00:00Z,60,1,0,1,b,1000
+2026-01-05T04:00:00Z,inf,1,1,1,b,1000
+"""
+
+
+def test_a_summary_counts_jobs_hours_and_sizes(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(JOBS)
+    found = summary(read_trace([str(tmp_path / "t.csv")]))
+    assert (found["jobs"], found["gangs"], found["sharedGPUs"], found["endless"]) == (4, 1, 1, 1)
+    assert (found["firstSubmission"], found["hours"]) == ("2026-01-05T00:00:00Z", 4)
+    assert (found["gpuHours"], found["meanOfferedGPUs"], found["jobsPerHour"]) == (32.5, 8.125, 1)
+    assert found["durations"] == {"mean": 3620, "p50": 3600, "p90": 7200, "p99": 7200}
+    assert [(one["name"], one["jobs"], one["gpuHours"]) for one in found["queues"]] == [("a", 2, 32.5), ("b", 2, 0)]
+    assert [one["name"] for one in found["sizes"]] == ["0", "<1", "1", ">8"]
+
+
+def test_one_job_has_no_rate(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("submit,duration\n5,inf\n")
+    found = summary(read_trace([str(tmp_path / "t.csv")]))
+    assert found["jobsPerHour"] is found["meanOfferedGPUs"] is found["durations"] is None
+    assert (found["sizedBy"], [one["name"] for one in found["sizes"]]) == ("pods", ["1"])
