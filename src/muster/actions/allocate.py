@@ -13,10 +13,11 @@ from collections.abc import Sequence
 
 from muster.actions.job_queue import JobQueue
 from muster.actions.node_set_trials import Outcome, on_set, on_sets
+from muster.actions.queue_jobs import QueueJobs
 from muster.actions.role_failures import RoleFailures
 from muster.actions.sub_groups import SubGroupPlacement
 from muster.engine.core.hooks import NodeSet
-from muster.engine.core.jobs import READY_LIKE, Job, Queue, Status, Task
+from muster.engine.core.jobs import READY_LIKE, Attempt, Job, Queue, Status, Task
 from muster.engine.core.podgroups import MINIMUM_FIRST
 from muster.engine.core.session import Session, candidates
 from muster.engine.core.statement import Statement
@@ -29,15 +30,42 @@ NAME = "allocate"
 
 def run(session: Session) -> None:
     waiting = eligible(session)
-    jobs = JobQueue(session, [session.jobs[key] for key in waiting])
+    classes = [cls for cls in session.waiting_classes(pending=False) if session.valid(cls.first()) is None]
+    jobs = JobQueue(session, [session.jobs[key] for key in waiting], classes)
     while (first := jobs.pop()) is not None:
         queue, job = first
+        if jobs.of(queue).stands_for_class(job):
+            least = max(session.missing(job), 1)
+            if session.placement.most_copies(next(iter(job.tasks.values()))) < least:
+                jobs.of(queue).refused(job)
+                jobs.push_queue(queue)
+                continue
+            waiting[job.key] = session.in_order(candidates(job))
         tasks = waiting[job.key]
-        if not JobStep(session, queue, job).run(tasks):
+        before = len(session.committed), len(session.reserved)
+        ready = JobStep(session, queue, job).run(tasks)
+        if classes and not _settle_class(session, jobs.of(queue), job, before):
+            pass
+        elif not ready:
             jobs.block(queue, job)
         elif tasks:
             jobs.push(job)
         jobs.push_queue(queue)
+
+
+def _settle_class(session: Session, jobs: QueueJobs, job: Job, before: tuple[int, int]) -> bool:
+    """Considers classes of waiting jobs again if the job got something; returns whether the job itself is settled by
+    its class, which got nothing.
+    """
+    if before != (len(session.committed), len(session.reserved)):
+        if jobs.stands_for_class(job):
+            session.take(job)
+        jobs.served(job)
+    elif jobs.stands_for_class(job):
+        job.attempt = Attempt()
+        jobs.refused(job)
+        return False
+    return True
 
 
 def eligible(session: Session) -> dict[str, list[Task]]:
@@ -158,6 +186,8 @@ class JobStep:
 
     def _refuse_quota(self, tasks: Sequence[Task]) -> int:
         """Volcano skips a task that the queue cannot admit; equal tasks would be refused as well."""
+        if not self.session.explains:
+            return len(tasks)
         reason = self.session.quota_refusal(self.queue, tasks[0])
         _note(self.job, tasks, reason.message() if reason is not None else "the queue admits no more")
         self.job.attempt.over_quota.update(task.key for task in tasks)

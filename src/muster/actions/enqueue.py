@@ -10,6 +10,8 @@ from __future__ import annotations
 from functools import cmp_to_key
 
 from muster.actions.job_queue import behind
+from muster.actions.queue_jobs import queue_jobs
+from muster.engine.core.backlog import JobClass
 from muster.engine.core.jobs import Job
 from muster.engine.core.session import Session
 
@@ -21,8 +23,14 @@ def run(session: Session) -> None:
     for job in session.active.values():
         if job.is_pending:
             pending.setdefault(job.queue_name, []).append(job)
-    queues = [queue for name, queue in session.queues.items() if name in pending]
+    classes: dict[str, list[JobClass]] = {}
+    for cls in session.waiting_classes(pending=True):
+        classes.setdefault(cls.queue_name, []).append(cls)
+    queues = [queue for name, queue in session.queues.items() if name in pending or name in classes]
     for queue in sorted(queues, key=cmp_to_key(session.queue_cmp)):
+        if queue.name in classes:
+            _admit_classes(session, pending.get(queue.name, []), classes[queue.name])
+            continue
         blocker: Job | None = None
         for job in sorted(pending[queue.name], key=session.job_key):
             if blocker is not None and queue.fifo:
@@ -36,3 +44,17 @@ def run(session: Session) -> None:
             else:
                 job.attempt.refusal = refusal
                 blocker = blocker or job
+
+
+def _admit_classes(session: Session, jobs: list[Job], classes: list[JobClass]) -> None:
+    """The same for a queue whose jobs are asked about class by class: no reasons are given."""
+    (waiting,) = queue_jobs(session, jobs, classes).values()
+    waiting.heapify()
+    while (job := waiting.pop()) is not None:
+        if job.min_resources is None or session.enqueueable(job) is None:
+            session.take(job)
+            session.enqueued(job)
+            job.phase = "Inqueue"
+            waiting.served(job)
+        elif waiting.stands_for_class(job):
+            waiting.refused(job)

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable
 from functools import cmp_to_key
 from typing import Any
 
+from muster.actions.queue_jobs import QueueJobs, queue_jobs
+from muster.engine.core.backlog import JobClass
 from muster.engine.core.hooks import Reason
 from muster.engine.core.jobs import Job, Queue, Status
 from muster.engine.core.session import Session, candidates
@@ -104,20 +106,14 @@ def behind(job: Job) -> Reason:
 
 
 class JobQueue:
-    """The jobs to schedule: the first queue in queue order, and in it the first job in job order.
+    """The jobs to schedule: the first queue in queue order, and in it the first job in job order."""
 
-    A job's key depends on its own placements only, so a heap whose keys are made when a job is put back is exact.
-    """
-
-    def __init__(self, session: Session, jobs: Iterable[Job]) -> None:
+    def __init__(self, session: Session, jobs: Iterable[Job], classes: Iterable[JobClass] = ()) -> None:
         self.session = session
-        self._jobs: dict[str, list[tuple[tuple[object, ...], str, Job]]] = {}
-        for job in jobs:
-            assert job.queue is not None
-            self._jobs.setdefault(job.queue.name, []).append((session.job_key(job), job.key, job))
+        self._jobs = queue_jobs(session, jobs, classes)
         self._refuse_behind_unserved()
-        for heap in self._jobs.values():
-            heapq.heapify(heap)
+        for waiting in self._jobs.values():
+            waiting.heapify()
         self._queues = QueueTree(session, [session.queues[name] for name in self._jobs])
 
     def pop(self) -> tuple[Queue, Job] | None:
@@ -127,20 +123,23 @@ class JobQueue:
             if overused is not None:
                 self._refuse(queue, overused)
                 continue
-            heap = self._jobs[queue.name]
-            if heap:
-                return queue, heapq.heappop(heap)[2]
+            job = self._jobs[queue.name].pop()
+            if job is not None:
+                return queue, job
         return None
+
+    def of(self, queue: Queue) -> QueueJobs:
+        return self._jobs[queue.name]
 
     def block(self, queue: Queue, job: Job) -> None:
         """Records that the job did not get its minimum: in a fifo queue no job behind it is served."""
         if queue.fifo:
             self._refuse(queue, behind(job))
-            self._jobs[queue.name] = []
+            self._jobs[queue.name].heap.clear()
 
     def push(self, job: Job) -> None:
         assert job.queue is not None
-        heapq.heappush(self._jobs[job.queue.name], (self.session.job_key(job), job.key, job))
+        self._jobs[job.queue.name].push(job)
 
     def push_queue(self, queue: Queue) -> None:
         self._queues.push(queue)
@@ -148,8 +147,8 @@ class JobQueue:
     def _refuse_behind_unserved(self) -> None:
         """Refuses jobs of fifo queues behind a job that is not scheduled here (not admitted, or promised capacity)."""
         session = self.session
-        for name, heap in self._jobs.items():
-            queue = session.queues[name]
+        for name, waiting in self._jobs.items():
+            queue, heap = session.queues[name], waiting.heap
             if not queue.fifo:
                 continue
             served = {job.key for _, _, job in heap}
@@ -165,7 +164,9 @@ class JobQueue:
         return bool(candidates(job)) and not self.session.ready(job) and self.session.valid(job) is None
 
     def _refuse(self, queue: Queue, reason: Reason) -> None:
-        for _, _, job in self._jobs[queue.name]:
+        if not self.session.explains:
+            return
+        for _, _, job in self._jobs[queue.name].heap:
             job.attempt.refusal = job.attempt.refusal or reason
 
 

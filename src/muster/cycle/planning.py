@@ -21,8 +21,9 @@ _RUNNING, _BOUND, _SUCCEEDED, _FAILED, _RELEASING = (
 )
 
 
-def plan_of(session: Session, *, reasons: bool = True) -> Plan:
-    """Returns the plan; without `reasons`, it has no reasons and no conditions, which no decision depends on."""
+def plan_of(session: Session) -> Plan:
+    """Returns the plan. If the session does not explain, it has no reasons and no conditions: no decision needs them.
+    """
     deadlines = [at for p in session.flat(Deadlines) if (at := p.next_deadline()) is not None]
     plan = Plan(warnings=list(session.warnings), again_at=min(deadlines, default=None))
     names = session.state.nodes.names
@@ -38,14 +39,17 @@ def plan_of(session: Session, *, reasons: bool = True) -> Plan:
         plan.pipelined.update((t.key, names[n]) for t, n in zip(move.tasks, move.nodes, strict=True))
     plan.nominated = dict(plan.pipelined) if session.volcano else session.promises.nominations
     _effects(session, plan)
+    if not session.explains:
+        for job in {**session.state.unsettled, **session.active}.values():
+            _plan_job(session, job, plan)
+        return plan
     for job in session.state.jobs.values():
         if job.settled != job.generation:
-            _plan_job(session, job, plan, reasons)
-        elif job.tasks and reasons:
+            _plan_job(session, job, plan)
+        elif job.tasks:
             plan.conditions[job.key] = _READY
-    if reasons:
-        for key, reason in session.state.set_aside.items():
-            plan.reasons[key] = PodReason(reason.code, reason.message())
+    for key, reason in session.state.set_aside.items():
+        plan.reasons[key] = PodReason(reason.code, reason.message())
     return plan
 
 
@@ -69,7 +73,7 @@ def _effects(session: Session, plan: Plan) -> None:
                 plan.shares[key] = shares
 
 
-def _plan_job(session: Session, job: Job, plan: Plan, reasons: bool) -> None:
+def _plan_job(session: Session, job: Job, plan: Plan) -> None:
     unbound = job.count[_PENDING] + job.count[_PIPELINED] + job.count[_ALLOCATED]
     waiting = [] if not unbound else [
         t for t in job.tasks.values()
@@ -77,7 +81,7 @@ def _plan_job(session: Session, job: Job, plan: Plan, reasons: bool) -> None:
     ]  # fmt: skip
     ready = job.queue is not None and session.ready(job)
     unschedulable = bool(waiting) and not ready
-    if reasons:
+    if session.explains:
         _report(session, job, plan, waiting, ready)
     phase = phase_at_close(job, unschedulable=unschedulable)
     if phase != session.phases.get(job.key, job.phase):

@@ -7,9 +7,10 @@ from functools import cached_property
 from types import MappingProxyType
 
 from muster.config.types import Arguments, Config, PluginOption
+from muster.cycle.host import is_built_in
 from muster.cycle.planning import plan_of
 from muster.cycle.registry import action, plugin_class
-from muster.engine.core.hooks import Plugin
+from muster.engine.core.hooks import Deadlines, Plugin
 from muster.engine.core.native_groups import requires_domain
 from muster.engine.core.plan import Plan
 from muster.engine.core.session import ACTION, Log, Measure, Session, silent, unmeasured
@@ -19,6 +20,7 @@ from muster.model.collector import collector_paused
 from muster.model.finding import Finding
 
 DOMAINS = "topology"
+_PLACING = frozenset(("enqueue", "allocate", "backfill"))
 
 
 class Scheduler:
@@ -57,25 +59,38 @@ class Scheduler:
                 found += type(plugin).check(option.arguments)
         return found
 
-    def session(self, state: State, now: float, log: Log = silent) -> Session:
+    def session(self, state: State, now: float, log: Log = silent, *, reasons: bool = True) -> Session:
         tiers = self.tiers
         if self.config.plugin(DOMAINS) is None and requires_domain(state.objects):
             tiers = Tiers((*tiers, (self._domains,)))
-        return Session(state, self.config, tiers, now, log, self._measure)
+        classes_in = () if reasons else self._classes_in
+        return Session(state, self.config, tiers, now, log, self._measure, explains=reasons, classes_in=classes_in)
+
+    @cached_property
+    def _classes_in(self) -> tuple[str, ...]:
+        """The phases of waiting jobs that may be decided class by class: see `engine.core.backlog`.
+
+        Plugins of other packages, and those with deadlines, may look at a job's name or time. Evictions are for each
+        job by itself.
+        """
+        same = all(is_built_in(type(p)) and not isinstance(p, Deadlines) for p in self.tiers.plugins)
+        if not same or not _PLACING.issuperset(self.config.actions):
+            return ()
+        return ("Pending", "Inqueue") if "enqueue" in self.config.actions else ("Inqueue",)
 
     @cached_property
     def _domains(self) -> Plugin:
         """The plugin that keeps native groups in one domain: Kubernetes' own API does not depend on a configuration."""
         return plugin_class(DOMAINS)(Arguments(), PluginOption(DOMAINS))
 
-    def decide(self, session: Session, *, reasons: bool = True) -> Plan:
-        """Runs the actions in their order. Without `reasons`, the plan does not explain why pods wait."""
+    def decide(self, session: Session) -> Plan:
+        """Runs the actions in their order."""
         with collector_paused():
             for name, run in self.actions:
                 session.log(3, f"Enter {name}")
                 with self._measure(name, ACTION):
                     run(session)
-            return plan_of(session, reasons=reasons)
+            return plan_of(session)
 
     def cycle(
         self,
@@ -88,11 +103,12 @@ class Scheduler:
     ) -> Plan:
         """Runs one scheduling cycle and returns its plan. The state is unchanged when it returns.
 
-        `look` may read the session after everything is decided and before it is undone.
+        `look` may read the session after everything is decided and before it is undone. Without `reasons` the
+        decisions are the same, but the plan does not explain why pods wait.
         """
-        session = self.session(state, now, log)
+        session = self.session(state, now, log, reasons=reasons)
         try:
-            plan = self.decide(session, reasons=reasons)
+            plan = self.decide(session)
             plan.promises_changed = session.promises.close()
             ends = [at for at in (plan.again_at, session.promises.next_time()) if at is not None]
             plan.again_at = min(ends, default=None)

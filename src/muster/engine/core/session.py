@@ -13,6 +13,7 @@ from functools import cmp_to_key
 from typing import TypeVar, cast
 
 from muster.config.types import Arguments, Config
+from muster.engine.core.backlog import JobClass
 from muster.engine.core.hooks import (
     BindEffects,
     DevicePicker,
@@ -38,7 +39,7 @@ from muster.engine.core.hooks import (
     VictimQueueOrder,
     Vote,
 )
-from muster.engine.core.jobs import Job, Queue, Status, Task
+from muster.engine.core.jobs import Attempt, Job, Queue, Status, Task
 from muster.engine.core.state import State
 from muster.engine.core.statement import Move, Statement, revert
 from muster.engine.core.tiers import Tiers
@@ -54,6 +55,7 @@ Message = str | Callable[[], str]  # a function: a long message is made only whe
 Log = Callable[[int, Message], None]
 # Measures how long a plugin or action (the first name) takes for a step (the second).
 Measure = Callable[[str, str], AbstractContextManager[None]]
+_NOT_ADMITTED = Reason("not-admitted", "the group is not admitted")  # where no reasons are given
 OPEN, CLOSE, ACTION = "OnSessionOpen", "OnSessionClose", "action"
 
 
@@ -69,9 +71,11 @@ def unmeasured(part: str, step: str) -> AbstractContextManager[None]:
 class Session:
     def __init__(
         self, state: State, config: Config, tiers: Sequence[Sequence[Plugin]], now: float, log: Log = silent,
-        measure: Measure = unmeasured,
+        measure: Measure = unmeasured, *, explains: bool = True, classes_in: tuple[str, ...] = (),
     ) -> None:  # fmt: skip
+        """`explains`: whether the cycle gives reasons; `classes_in`: see `State.active`."""
         state.refresh()
+        self.explains = explains
         self.state = state
         self.config = config
         self.tiers = tiers if isinstance(tiers, Tiers) else Tiers(tuple(tier) for tier in tiers)
@@ -84,7 +88,8 @@ class Session:
         # A job whose queue does not exist is not in the session.
         self.jobs: Mapping[str, Job] = state.jobs_of_queues()
         # The jobs that may need a decision; most jobs of a large cluster only run.
-        self.active: dict[str, Job] = state.active(config)
+        self.active: dict[str, Job] = state.active(config, classes_in)
+        self._taken: list[Job] = []
         self.phases = {key: job.phase for key, job in self.active.items()}
         self.queues: dict[str, Queue] = dict(sorted(state.queues.items()))
         self._signatures: dict[object, int] = {}
@@ -225,6 +230,8 @@ class Session:
         against = _vote(self._enqueue, lambda p: p.enqueueable(job))
         if against is None:
             return None
+        if not self.explains and not self.evicts:
+            return _NOT_ADMITTED
         job.attempt.may_evict = not self.volcano and self.evicts and all(
             plugin.yields(job) for tier in self._enqueue for plugin in tier if plugin.enqueueable(job) < 0
         )
@@ -298,6 +305,21 @@ class Session:
         quotas = [p for p in self.plugins if isinstance(p, QueueQuota)]
         return next((reason for p in quotas if (reason := p.closed(queue)) is not None), None)
 
+    # --- jobs that wait in classes
+
+    def waiting_classes(self, *, pending: bool) -> list[JobClass]:
+        """Returns the classes of jobs that wait to be admitted, or that are admitted; none if reasons are given."""
+        backlog = self.state.backlog
+        found = () if backlog is None else backlog.classes.values()
+        return [cls for cls in found if cls.pending == pending]
+
+    def take(self, job: Job) -> None:
+        """Takes a job out of its class for this cycle."""
+        if job.key not in self.active:
+            self.active[job.key] = job
+            self.phases[job.key] = job.phase
+            self._taken.append(job)
+
     # --- the end
 
     def statement(self) -> Statement:
@@ -316,6 +338,8 @@ class Session:
             task.signature = -1
         for key, phase in self.phases.items():
             self.active[key].phase = phase
+        for job in self._taken:
+            job.attempt = Attempt()
 
 
 def _name(plugin: object) -> str:

@@ -11,6 +11,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 
+from muster.engine.core.backlog import Backlog
 from muster.engine.core.described_owners import DescribedOwners
 from muster.engine.core.hooks import Reason
 from muster.engine.core.job_changes import JobChanges, JobReader, JobsByName
@@ -61,6 +62,7 @@ class State:
         self.changes = JobChanges()
         self._in_order = JobsByName()
         self._reads = JobReader()
+        self.backlog: Backlog | None = None  # waiting jobs in classes, while cycles give no reasons
         self._named: dict[str, dict[str, None]] = {}  # PodGroup → the pods that name it
         self.unsettled: dict[str, Job] = {}  # the jobs that may need a decision, also those whose queue does not exist
         self._reader: object = None
@@ -264,8 +266,11 @@ class State:
         """The jobs whose queue exists, in the order of their names."""
         return self._in_order
 
-    def active(self, reader: object) -> dict[str, Job]:
-        """Returns the jobs that changed since a cycle of this reader (a configuration) found them settled."""
+    def active(self, reader: object, classes_in: tuple[str, ...] = ()) -> dict[str, Job]:
+        """Returns the jobs that changed since a cycle of this reader (a configuration) found them settled.
+
+        Waiting jobs in one of the phases `classes_in` are left out: `backlog` has them in classes.
+        """
         for job in self.unsettled.values():
             job.attempt = Attempt()
         changed = self._reads.take(self.changes)
@@ -274,9 +279,16 @@ class State:
             self._reader = reader
             for job in self.jobs.values():
                 job.settled = 0
-            found = dict(self.jobs)
-        else:
-            found.update({job.key: job for job in changed})
+            changed = self.jobs.values()
+            self.backlog = None
+        found.update({job.key: job for job in changed})
+        if classes_in:
+            if self.backlog is None or self.backlog.phases != classes_in:
+                changed, self.backlog = self.jobs.values(), Backlog(classes_in)
+            self._place(changed, found, self.backlog)
+        elif self.backlog is not None:
+            found.update(self.backlog.jobs())
+            self.backlog = None
         self.unsettled = {
             key: job for key in sorted(found)
             if (job := found[key]).settled != job.generation and self.jobs.get(key) is job
@@ -285,6 +297,16 @@ class State:
         if len(self._in_order) == len(self.jobs):
             return dict(self.unsettled)
         return {key: job for key, job in self.unsettled.items() if job.queue is not None}
+
+    def _place(self, changed: Iterable[Job], found: dict[str, Job], backlog: Backlog) -> None:
+        """Puts the jobs that wait into their classes, and removes them from `found`."""
+        groups = self.objects["PodGroup"]
+        for job in changed:
+            if self.jobs.get(job.key) is not job:
+                if job.key not in self.jobs:
+                    backlog.discard(job.key)
+            elif backlog.place(job, groups):
+                found.pop(job.key, None)
 
     def _enter_queue(self, job: Job) -> None:
         if job.queue is not None:

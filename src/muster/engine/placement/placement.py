@@ -7,6 +7,7 @@ changed columns are computed again, by the same code on a slice. A run of equal 
 
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -236,6 +237,15 @@ class Placement:
             if refused and not verdict.reasons[refused - 1].resolvable:
                 return False
         return True
+
+    def most_copies(self, task: Task) -> int:
+        """Returns a bound for the number of such tasks that the nodes can hold, now or once capacity is released."""
+        rows, most = self.nodes.axis.rows, sys.maxsize
+        for name, amount in task.shape.amounts.items():
+            if amount > 0:
+                free = np.maximum(self.nodes.idle[rows[name]], self.nodes.future_idle[rows[name]])
+                most = min(most, int((np.maximum(free, 0) // amount).sum()))
+        return most
 
     def fits_future(self, task: Task, node: int, extra: Sequence[Task] = ()) -> bool:
         """request ≤ future idle, plus what these tasks would free."""

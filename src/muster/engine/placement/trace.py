@@ -56,6 +56,8 @@ def fit_error(session: Session, task: Task, *, with_fit: bool = True, within: In
 
     Over all nodes, unless asked for a set of them.
     """
+    if not session.explains:
+        return ""
     every = len(session.state.nodes)
     if not every:
         return "0/0 nodes are available: no nodes in the cluster."
