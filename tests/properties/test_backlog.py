@@ -72,7 +72,8 @@ class History:
 
     def submit(self) -> None:
         dice = self.dice
-        name, pods, asks = f"j{dice.randrange(100)}-{self.made}", dice.choice((1, 1, 2, 3)), {"cpu": dice.choice((1, 2, 4))}
+        name, pods = f"j{dice.randrange(100)}-{self.made}", dice.choice((1, 1, 2, 3))
+        asks = {"cpu": dice.choice((1, 2, 4))}
         self.made += 1
         least = pods if dice.random() < 0.8 else 1
         minimum = {"minResources": {"cpu": asks["cpu"] * least}} if dice.random() < 0.9 else {}
