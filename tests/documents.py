@@ -24,7 +24,7 @@ PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 # What commands may name.
 IN_PLACE = (
     "src/muster/sim/demo/manifests", "tests/cases/nodegroup", "tests/cases/volcano-jobs", "tests/cases/native-groups",
-    "tests/cases/workload-kinds", "docs/examples",
+    "tests/cases/workload-kinds", "docs/examples", "tests/cases/gpu-share",
 )  # fmt: skip
 ELLIPSIS = "…"
 EXIT = re.compile(r"\s+# exit (\d+)$")
