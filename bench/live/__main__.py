@@ -7,6 +7,7 @@ from compare import compare
 from doors import doors
 from evictions import evictions
 from native_groups import native_groups
+from replay import replay
 from restart import restart
 from workload_kinds import workload_kinds
 
@@ -21,5 +22,6 @@ main.add_command(restart)
 main.add_command(doors)
 main.add_command(evictions)
 main.add_command(native_groups)
+main.add_command(replay)
 main.add_command(workload_kinds)
 main()
