@@ -47,6 +47,6 @@ def run_cell_with(
 ) -> dict[str, Any]:
     """Runs one cell and returns its result in plain values, the same for the same key."""
     loaded = load_config(configuration.text)
-    given = ReplayOptions(**options, seed=cell.seed)
+    given = ReplayOptions(**options, node_events=cluster.node_events, now=cluster.now, seed=cell.seed)
     done = replay(trace.with_seed(cell.seed), cluster.objects, loaded, given)
     return {"metrics": metrics(done)}

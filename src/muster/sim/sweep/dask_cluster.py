@@ -44,7 +44,9 @@ def run_on_dask(
     distributed = _distributed()
     with _quiet(), _connect(address, tls) as client:
         _check_versions(client)
-        sent = {name: client.submit(_identity, value, key=f"muster-input-{name}") for name, value in inputs.items()}
+        # Another client of the cluster may have the same input in the objects of another version.
+        prefix = f"muster-input-{code_version()}"
+        sent = {name: client.submit(_identity, value, key=f"{prefix}-{name}") for name, value in inputs.items()}
         futures = {
             client.submit(
                 _run_remote, run, code_version(), task, *(sent[name] for name in names), key=f"muster-cell-{key}"

@@ -15,7 +15,7 @@ docs/sweep.md has all keys. Paths are relative to the file. Every mistake is a f
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -29,8 +29,8 @@ __all__ = ["ClusterSource", "ConfigurationSource", "Grid", "TraceSource", "read_
 
 KEYS = ("configurations", "traces", "seeds", "clusters", "manifests", "options")
 CONFIGURATION_KEYS = ("name", "file")
-TRACE_KEYS = ("name", "file", "format", "columns", "make", "sample", "shuffle")
-CLUSTER_KEYS = ("name", "nodes", "manifests", "template", "counts")
+TRACE_KEYS = ("name", "file", "format", "columns", "strict", "make", "sample", "shuffle")
+CLUSTER_KEYS = ("name", "nodes", "manifests", "template", "counts", "nodeEvents")
 TEMPLATE_KEYS = ("allocatable", "labels", "taints")
 MAX_SEED = 2**32 - 1
 MAX_NODES = 100_000
@@ -55,6 +55,8 @@ class TraceSource:
     paths: tuple[str, ...] = ()
     format: str = ""
     columns: Mapping[str, str] = field(default_factory=dict)
+    strict: bool = False
+    """A bad row is an error."""
     make: Recipe | None = None
     sample: float | None = None
     """The part of the jobs that a seed chooses."""
@@ -77,6 +79,8 @@ class ClusterSource:
     manifests: tuple[str, ...] = ()
     template: str | Mapping[str, Any] = ""
     count: int = 0
+    node_events: str = ""
+    """The file with the nodes that join and leave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +173,7 @@ class _Reading:
                 continue
             name = self.text(entry, "name", path) or _stem(files[0] if files else "generated")
             if make is not None:
-                for key in ("format", "columns", "sample", "shuffle"):
+                for key in ("format", "columns", "strict", "sample", "shuffle"):
                     if key in entry:
                         self.report((*path, key), f"{key} has no effect on a generated trace", "remove it", "warning")
                 recipe = read_recipe(make, self.reporter((*path, "make")))
@@ -183,10 +187,13 @@ class _Reading:
             shuffle = entry.get("shuffle")
             if shuffle not in (None, "arrivals"):
                 self.report((*path, "shuffle"), f"shuffle is {shuffle!r}", "write `shuffle: arrivals`")
+            strict = entry.get("strict", False)
+            if not isinstance(strict, bool):
+                self.report((*path, "strict"), f"strict is {strict!r}", "write true or false")
             columns = self.mapping(entry.get("columns", {}), (*path, "columns"), "columns", None)
             yield TraceSource(
                 name, line, files, self.text(entry, "format", path), {k: str(v) for k, v in columns.items()},
-                None, None if sample is None else float(sample), shuffle is not None,
+                strict is True, None, None if sample is None else float(sample), shuffle is not None,
             )  # fmt: skip
 
     def clusters(self, value: object) -> Iterator[ClusterSource]:
@@ -195,14 +202,18 @@ class _Reading:
             nodes = self.paths(entry.get("nodes"), (*path, "nodes"), "nodes")
             manifests = self.paths(entry.get("manifests"), (*path, "manifests"), "manifests")
             template = entry.get("template")
+            events = self.text(entry, "nodeEvents", path)
+            events = self.resolve(events) if events else ""
             if (template is not None) == bool(nodes or manifests):
                 self.report(path, "a cluster has either `nodes` and `manifests` or a `template`", "write one of them")
             elif template is None:
                 if "counts" in entry:
                     self.report((*path, "counts"), "counts belongs to a template", "remove it, or write a template")
-                yield ClusterSource(given or _stem((nodes or manifests)[0]), line, nodes, manifests)
+                yield ClusterSource(given or _stem((nodes or manifests)[0]), line, nodes, manifests, node_events=events)
             else:
-                yield from self.sizes(template, entry, path, line, given)
+                yield from (
+                    replace(one, node_events=events) for one in self.sizes(template, entry, path, line, given)
+                )
 
     def sizes(
         self, template: object, entry: Mapping[str, Any], path: PATH, line: int, given: str

@@ -18,6 +18,7 @@ from muster.model.core import Node
 from muster.model.finding import Finding, InputError, in_order
 from muster.model.meta import ObjectMeta
 from muster.sim.inputs import ConfigText, default_config, load_config, read_cluster, usable_cluster
+from muster.sim.replay.node_events import NodeEvent, read_node_events
 from muster.sim.sweep.grid import ClusterSource, ConfigurationSource, Grid, TraceSource
 from muster.sim.traces import Trace, make_trace, read_trace
 from muster.sim.traces.nodes import read_nodes
@@ -25,6 +26,7 @@ from muster.sim.traces.nodes import read_nodes
 __all__ = ["ClusterInput", "ConfigurationInput", "Inputs", "TraceInput", "digest", "read_inputs"]
 
 NODE_NAME = "node-{:05d}"
+MAX_BAD_ROWS = 10  # of each trace are reported one by one
 DEFAULT_PODS = 110  # of a kubelet
 
 
@@ -73,6 +75,9 @@ class ClusterInput:
     name: str
     digest: str
     objects: Objects
+    node_events: tuple[NodeEvent, ...] = ()
+    now: float | None = None
+    """The time of a snapshot with pods: the trace starts then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +120,7 @@ class _Reading:
         self.grid = grid
         self.findings: list[Finding] = list(grid.findings)
         self.digests: dict[str, str] = {}
+        self.gpu_resource = str(grid.options.get("gpu_resource", "nvidia.com/gpu"))
 
     def inputs(self) -> Inputs:
         configurations = [self.configuration(one) for one in self.grid.configurations]
@@ -171,13 +177,20 @@ class _Reading:
                 make_trace(source.make, self.grid.seeds[0])  # raises InputError if the recipe is wrong
                 return TraceInput(source, digest("make", to_builtins(source.make, str_keys=True)), None)
             content = digest("trace", *self.file_digests(source.paths), variant)
-            trace = read_trace(source.paths, format=source.format, columns=source.columns or None)
+            trace = read_trace(
+                source.paths, format=source.format, columns=source.columns or None, strict=source.strict
+            )
         except InputError as error:
             self.fault(source.line, f"trace {source.name}", error)
             return None
-        self.findings.extend(trace.findings)
+        # Bad rows are left out, as in `muster replay`.
+        self.findings.extend(replace(finding, severity="warning") for finding in trace.findings[:MAX_BAD_ROWS])
+        about = f"trace {source.name}"
+        if trace.bad_rows:
+            message = f"{trace.bad_rows:,} bad rows are left out; {len(trace):,} jobs are read"
+            self.findings.append(Finding("warning", self.grid.file, source.line, about, "input", message))
         if not len(trace):
-            self.fault(source.line, f"trace {source.name}", InputError("there are no jobs in it"))
+            self.fault(source.line, about, InputError("there are no jobs in it"))
         return TraceInput(source, content, trace)
 
     def cluster(self, source: ClusterSource) -> ClusterInput | None:
@@ -187,26 +200,29 @@ class _Reading:
             content = digest(
                 "cluster", self.file_digests(source.nodes), self.file_digests(template), self.file_digests(manifests),
                 None if template or not source.template else source.template, source.count,
+                self.file_digests([source.node_events] if source.node_events else []), self.gpu_resource,
             )  # fmt: skip
             objects: dict[str, dict[str, Any]] = {}
+            now = None
             if manifests:
                 found = usable_cluster(manifests)
                 self.findings.extend(found.findings)
                 objects = {kind: dict(table) for kind, table in found.objects.items()}
-            nodes = self.nodes(source)
+                now = found.latest if objects.get("Pod") else None
+            table = objects.setdefault("Node", {})
+            table.update((node.metadata.name, node) for node in self.nodes(source))
+            if not table:
+                raise InputError("there are no nodes in it")
+            events = read_node_events(source.node_events, table) if source.node_events else []
         except InputError as error:
             self.fault(source.line, f"cluster {source.name}", error)
             return None
-        table = objects.setdefault("Node", {})
-        table.update((node.metadata.name, node) for node in nodes)
-        if not table:
-            self.fault(source.line, f"cluster {source.name}", InputError("there are no nodes in it"))
-        return ClusterInput(source.name, content, objects)
+        return ClusterInput(source.name, content, objects, tuple(events), now)
 
     def nodes(self, source: ClusterSource) -> list[Node]:
         """Reads the lists of nodes, or makes the copies of the template."""
         if source.nodes:
-            return read_nodes(source.nodes)
+            return read_nodes(source.nodes, self.gpu_resource)
         if not source.template:
             return []
         if isinstance(source.template, str):

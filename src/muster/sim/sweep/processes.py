@@ -19,6 +19,7 @@ from traceback import format_exc
 from typing import Any, Generic, TypeVar
 
 from muster.model.finding import InputError
+from muster.process.memory import keep_freed_memory
 
 __all__ = ["Failure", "Outcome", "attempt", "run_in_processes"]
 
@@ -134,6 +135,7 @@ def _work(pipe: Connection, shared: Shared, run: Callable[[Shared, Task], Result
     """The worker process: runs tasks until the pipe ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the sweep ends its workers itself
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    keep_freed_memory()
     try:
         while True:
             pipe.send(attempt(run, shared, pipe.recv()))

@@ -76,6 +76,43 @@ def test_a_template_is_copied_and_manifests_are_in_every_cluster(folder: Path) -
     assert list(clusters["nodes"].objects["Node"]) == ["n1"]
 
 
+def test_bad_rows_are_left_out_and_reported_unless_the_trace_is_strict(folder: Path) -> None:
+    text = (folder / "jobs.csv").read_text()
+    (folder / "jobs.csv").write_text(text.replace("j3,30,60", "j3,30,long"))
+    found = read(folder)
+    assert len(found.traces["whole"].with_seed(None)) == 9
+    said = [str(finding).removeprefix(f"{folder}/") for finding in found.findings]
+    assert any(line.startswith("jobs.csv:5: warning: ") for line in said)
+    assert "grid.yaml:5: warning: trace whole: 1 bad rows are left out; 9 jobs are read" in said
+    (folder / "grid.yaml").write_text(GRID.replace("name: whole,", "name: whole, strict: true,"))
+    with pytest.raises(InputError, match=r"jobs.csv:5: error"):
+        read(folder)
+
+
+def test_nodes_join_and_leave_by_a_file_of_the_cluster(folder: Path) -> None:
+    text = GRID.replace("- nodes.yaml", "- {nodes: nodes.yaml, nodeEvents: events.yaml}")
+    (folder / "grid.yaml").write_text(text)
+    (folder / "events.yaml").write_text("- {at: 5m, leave: n1}\n")
+    before = keys(folder)
+    [event] = read(folder).clusters["nodes"].node_events
+    assert (event.at, event.node, event.joins) == (300.0, "n1", False)
+    (folder / "events.yaml").write_text("- {at: 6m, leave: n1}\n")
+    assert {name for name, key in keys(folder).items() if before[name] != key} == {n for n in before if ", nodes" in n}
+    (folder / "events.yaml").write_text("- {at: 6m, leave: n2}\n")
+    with pytest.raises(InputError, match="there is no node n2"):
+        read(folder)
+
+
+def test_a_trace_starts_at_the_time_of_a_snapshot_with_pods(folder: Path) -> None:
+    pod = (
+        "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: x, creationTimestamp: 2026-01-31T08:00:00Z}, "
+        "spec: {nodeName: n1, containers: [{name: c}]}, status: {phase: Running}}"
+    )
+    assert read(folder).clusters["nodes"].now is None
+    (folder / "queues.yaml").write_text(f"{QUEUE}\n---\n{pod}\n---\n{NODE}\n")
+    assert read(folder).clusters["nodes"].now == 1769846400.0
+
+
 def test_seeds_without_effect_give_one_cell(folder: Path) -> None:
     found = keys(folder)
     assert len(found) == 2 * 3 * (2 + 2 + 1 + 2)
