@@ -44,6 +44,8 @@ def explain(best: Best, comparison: Comparison) -> list[str]:
             said += _gains(best, winner, other)
         elif figure.column == "jain_finish_time":
             said += _fairness(winner, other)
+        elif figure.column == "allocation":
+            said += _wasted(winner, other)
     for one in best.left_out:
         more = one.mean(figure.missing) - winner.mean(figure.missing)
         what = "never started" if figure.missing == "never_started" else "did not complete"
@@ -171,6 +173,13 @@ def _fairness(winner: Contender, other: Contender) -> Iterator[str]:
             f"({least}) and {plain(means[worst])} ({worst})"
         )
     yield f"{'; '.join(found)[0].upper()}{'; '.join(found)[1:]}."
+
+
+def _wasted(winner: Contender, other: Contender) -> Iterator[str]:
+    """Yields that the work which evictions destroyed counts as allocated, if the winner has more of it."""
+    more = winner.mean("lost_gpu_hours") - other.mean("lost_gpu_hours")
+    if more > 0:
+        yield f"{winner.configuration} loses {plain(more)} more GPU-hours, and lost work counts as allocated."
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -94,6 +94,16 @@ def test_fairness_names_the_queues_at_both_ends() -> None:
     )
 
 
+def test_an_allocation_that_contains_lost_work_is_called_so() -> None:
+    wasteful = metrics_of({"1": 10}, resources={"nvidia.com/gpu": {"allocation": 0.6}},
+                          evictions={"evictions": 3, "lost_gpu_hours": 2.5})  # fmt: skip
+    found = compared({"x": [metrics_of({"1": 10})], "y": [wasteful]})
+    assert explain(best_by(found, "allocation"), found)[-1] == (
+        "y loses 2.5 more GPU-hours, and lost work counts as allocated."
+    )
+    assert side_effects(found) == ["evictions of jobs: x 0, y 3", "lost GPU-hours: x 0, y 2.5"]
+
+
 def test_a_configuration_with_a_failed_cell_is_left_out() -> None:
     found = compared({"a": [metrics_of({"1": 10}), None], "b": [metrics_of({"1": 40}), metrics_of({"1": 40})]})
     assert found.incomplete == ["a"] and found.best == []
