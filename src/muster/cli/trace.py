@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from typing import IO, TYPE_CHECKING, Any, Literal
 
 import click
 
 from muster.cli import options
+from muster.cli.options import DURATION
 from muster.cli.trace_options import trace_options
 
 if TYPE_CHECKING:
@@ -18,25 +18,13 @@ if TYPE_CHECKING:
     from muster.sim.traces.table import Trace
 
 STDOUT = "-"
-_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
 
 
 @click.group()
 @options.verbosity
 def trace(verbosity: int) -> None:
     """Make a trace of jobs for `muster replay`, or summarise one."""
-
-
-class Seconds(click.ParamType[float]):
-    """A duration: seconds, or a number with s, m, h or d."""
-
-    name = "duration"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", str(value))
-        if found is None:
-            self.fail(f"{value!r} is not a duration: write it like 90s, 30m or 2h", param, ctx)
-        return float(found[1]) * _UNITS[found[2]]
 
 
 class Mix(click.ParamType[dict[Any, float]]):
@@ -79,8 +67,8 @@ def _model(name: str) -> str:
               help="Poisson at a constant rate, or at one that follows the hours of the day.")  # fmt: skip
 @click.option("--durations", type=click.Choice(["lognormal", "exponential"]), default="lognormal", show_default=True,
               help="The distribution of durations.")  # fmt: skip
-@click.option("--mean", type=Seconds(), default="30m", show_default=True, help="The mean duration.")
-@click.option("--median", type=Seconds(), help="The median of the durations, in place of the mean.")
+@click.option("--mean", type=DURATION, default="30m", show_default=True, help="The mean duration.")
+@click.option("--median", type=DURATION, help="The median of the durations, in place of the mean.")
 @click.option("--sigma", default=1.5, show_default=True, help="The spread of log-normal durations: the standard "
               "deviation of their logarithm.")  # fmt: skip
 @click.option("--pods", type=Mix(int), default="1", show_default=True, metavar="MIX", help="Pods of a job, a gang if "
@@ -232,5 +220,5 @@ def _figure(value: float | None) -> str:
 
 def _duration(seconds: float) -> str:
     """Returns a duration in the largest unit that it fills."""
-    unit = next((unit for unit in "dhm" if seconds >= _UNITS[unit]), "s")
+    unit = next((unit for unit, length in _UNITS.items() if seconds >= length), "s")
     return f"{seconds / _UNITS[unit]:.3g}{unit}"

@@ -82,7 +82,7 @@ def test_bad_rows_are_reported_and_strict_stops(tmp_path: Path) -> None:
         (["show", "none.csv", "--format", "opnb"], "did you mean openb?"),
         (["make", "--jobs", "5", "--hours", "1", "--load", "1"], "two of jobs, hours and load"),
         (["make", "--pods", "1:x"], "is not VALUE or VALUE:WEIGHT"),
-        (["make", "--mean", "soon"], "is not a duration"),
+        (["make", "--mean", "soon"], "is no duration"),
         (["make", "--queues", "Big Team"], "'Big Team' is not a name that Kubernetes accepts"),
         (["make", "no/such/folder/t.csv"], "cannot be written"),
     ],

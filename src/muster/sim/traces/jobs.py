@@ -180,8 +180,11 @@ def _class(cell: str) -> float:
 
 
 def _models(texts: list[str]) -> list[str]:
-    """The models as label values; each once."""
-    valid = {text: "|".join(dict.fromkeys(filter(None, map(label_value, text.split("|"))))) for text in set(texts)}
+    """The models as label values.
+
+    openb names some models twice (V100M16|V100M32|V100M32). They stay: the study counts them as another kind of pod.
+    """
+    valid = {text: "|".join(filter(None, map(label_value, text.split("|")))) for text in set(texts)}
     return [valid[text] for text in texts]
 
 
