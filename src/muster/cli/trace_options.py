@@ -31,7 +31,7 @@ def trace_options(command: F) -> F:
 
 def read_traces(paths: Sequence[str], *, trace_format: str = "", columns: str = "", strict: bool = False) -> Trace:
     """Reads traces and reports rows that are left out on stderr. Stops the command if there is nothing to use."""
-    from muster.cli.answer import waiting
+    from muster.cli.answer import plural, waiting
     from muster.cli.reading import BadInput
     from muster.model.finding import InputError
     from muster.sim.traces.column_map import parse_columns
@@ -50,5 +50,6 @@ def read_traces(paths: Sequence[str], *, trace_format: str = "", columns: str = 
         click.echo(str(finding), err=True)
     if found.bad_rows:
         more = f", {MAX_LINES} are shown" if found.bad_rows > MAX_LINES else ""
-        click.echo(f"{found.bad_rows:,} bad rows are left out{more}; {len(found):,} jobs are read", err=True)
+        bad, jobs = plural(found.bad_rows, "bad row"), plural(len(found), "job")
+        click.echo(f"left out: {bad}{more}; read: {jobs}", err=True)
     return found

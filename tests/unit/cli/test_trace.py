@@ -69,7 +69,7 @@ def test_bad_rows_are_reported_and_strict_stops(tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert (json.loads(result.stdout)["badRows"], json.loads(result.stdout)["gpuHours"]) == (12, 3)
     assert result.stderr.splitlines()[0] == f"{file}:5: error: at is not a time: 'x'"
-    assert result.stderr.splitlines()[10:] == ["12 bad rows are left out, 10 are shown; 3 jobs are read"]
+    assert result.stderr.splitlines()[10:] == ["left out: 12 bad rows, 10 are shown; read: 3 jobs"]
     strict = call("show", str(file), *columns, "--strict")
     assert strict.exit_code == 2 and f"{file}:5: error" in strict.stderr and strict.stdout == ""
 
