@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -15,7 +16,7 @@ from muster.sim.traces.table import BoolArray, FloatArray
 
 __all__ = ["PRIORITIES", "read_jobs"]
 
-PRIORITIES = {"HP": 100, "SPOT": 0, "LS": 100, "GUARANTEED": 100, "BURSTABLE": 50, "BE": 0, "": 0}
+PRIORITIES = {"HP": 100, "SPOT": 0, "LS": 100, "GUARANTEED": 100, "BURSTABLE": 50, "BE": 0}
 """The priorities of the classes that published traces have instead of numbers."""
 
 UNKNOWN = frozenset(("", "nan", "none", "null", "na", "n/a"))
@@ -59,7 +60,7 @@ class _Rows:
         key, (column,) = self.columns[value]
         cells = self.chunk.columns[column]
         is_time = value in ("submit", "start", "end")
-        parse = _moment if is_time else _class if value == "priority" else float
+        parse = _moment if is_time else _class if value == "priority" else _number
         numbers, unreadable = _numbers(cells, parse, key.factor)
         what = "a time" if is_time else "a number"
         self.refuse(unreadable, value, lambda i: f"is not {what}: {_shown(cells[i])}")
@@ -147,36 +148,37 @@ def as_texts(column: Column) -> list[str]:
     return ["" if x != x else str(int(x)) if abs(x) < 2**53 and x.is_integer() else repr(x) for x in column.tolist()]
 
 
-def _numbers(cells: Column, parse: Callable[[str], float], factor: float) -> tuple[FloatArray, BoolArray]:
+def _numbers(cells: Column, parse: Callable[[str, float], float], factor: float) -> tuple[FloatArray, BoolArray]:
     if not isinstance(cells, list):
         return cells * factor, np.zeros(len(cells), dtype=np.bool_)
     unreadable = np.zeros(len(cells), dtype=np.bool_)
-    try:
-        if parse is float:
-            return np.array(cells, dtype=np.object_).astype(np.float64) * factor, unreadable
-    except (ValueError, OverflowError):
-        pass  # one by one, to find which
+    with suppress(ValueError, OverflowError):  # then one by one
+        return np.array([cell or "nan" for cell in cells], dtype=np.object_).astype(np.float64) * factor, unreadable
     numbers = np.empty(len(cells))
     for i, cell in enumerate(cells):
         try:
-            numbers[i] = np.nan if cell.strip().lower() in UNKNOWN and parse is not _class else parse(cell)
+            numbers[i] = np.nan if cell.strip().lower() in UNKNOWN else parse(cell, factor)
         except (ValueError, OverflowError):
             numbers[i], unreadable[i] = np.nan, True
-    return numbers if parse is _moment and factor == 1 else numbers * factor, unreadable
+    return numbers, unreadable
 
 
-def _moment(cell: str) -> float:
-    """Seconds: a number, or a date and time (UTC unless it names its zone) since 1970."""
+def _number(cell: str, factor: float) -> float:
+    return float(cell) * factor
+
+
+def _moment(cell: str, factor: float) -> float:
+    """Seconds: a number, or a date and time (UTC unless it names its zone) since 1970, whatever the unit of numbers."""
     text = cell.strip()
-    if text[4:5] == "-" or text[2:3] == "/":
+    if text[4:5] == "-":
         moment = datetime.fromisoformat(text)
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    return float(text)
+    return float(text) * factor
 
 
-def _class(cell: str) -> float:
+def _class(cell: str, factor: float) -> float:
     known = PRIORITIES.get(cell.strip().upper())
-    return float(cell) if known is None else known
+    return float(cell) * factor if known is None else known
 
 
 def _models(texts: list[str]) -> list[str]:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from muster.model.finding import Finding
+from muster.sim.traces.names import job_names
 
 __all__ = ["BoolArray", "FloatArray", "IntArray", "Trace"]
 
@@ -70,11 +71,17 @@ class Trace:
         return len(self.submit)
 
     def select(self, chosen: IntArray | BoolArray) -> Trace:
-        """Returns the chosen jobs (a mask, or indices) as a trace. They are sorted by submission again."""
+        """Returns the chosen jobs (a mask, or indices) as a trace. They are sorted by submission again.
+
+        A job that is chosen again is another job: a number is added to its name.
+        """
         rows = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else np.asarray(chosen, dtype=np.int64)
         rows = rows[np.argsort(self.submit[rows], kind="stable")]
         columns = {name: getattr(self, name)[rows] for name in COLUMNS}
-        return replace(self, names=[self.names[i] for i in rows.tolist()], **columns)
+        names = [self.names[i] for i in rows.tolist()]
+        if len(np.unique(rows)) < len(rows):
+            names = job_names(names)
+        return replace(self, names=names, **columns)
 
 
 COLUMNS = tuple(field.name for field in fields(Trace) if str(field.type).endswith("Array"))

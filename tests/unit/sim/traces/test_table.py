@@ -25,3 +25,4 @@ def test_a_selection_keeps_the_order_and_all_columns() -> None:
 def test_chosen_indices_are_sorted_by_submission_and_may_repeat() -> None:
     chosen = small([0.0, 5.0, 5.0, 9.0]).select(np.array([3, 2, 1, 2]))
     assert (chosen.submit.tolist(), chosen.gpus.tolist()) == ([5.0, 5.0, 5.0, 9.0], [2, 1, 2, 3])
+    assert list(chosen.names) == ["job-2", "job-1", "job-2-2", "job-3"]
