@@ -35,11 +35,11 @@ def run(session: Session) -> None:
     while (first := jobs.pop()) is not None:
         queue, job = first
         if jobs.of(queue).stands_for_class(job):
-            least = max(session.missing(job), 1)
-            if session.placement.most_copies(next(iter(job.tasks.values()))) < least:
-                jobs.of(queue).refused(job)
-                jobs.push_queue(queue)
+            hopeful = _first_hopeful(session, jobs.of(queue), job)
+            if hopeful is None:
                 continue
+            job = hopeful
+        if jobs.of(queue).stands_for_class(job):
             waiting[job.key] = session.in_order(candidates(job))
         tasks = waiting[job.key]
         before = len(session.committed), len(session.reserved)
@@ -51,6 +51,16 @@ def run(session: Session) -> None:
         elif tasks:
             jobs.push(job)
         jobs.push_queue(queue)
+
+
+def _first_hopeful(session: Session, jobs: QueueJobs, job: Job | None) -> Job | None:
+    """Refuses the classes of the queue's next jobs whose minimum no nodes can hold; returns the first other job."""
+    while job is not None and jobs.stands_for_class(job):
+        if session.placement.most_copies(next(iter(job.tasks.values()))) >= max(session.missing(job), 1):
+            break
+        jobs.refused(job)
+        job = jobs.pop()
+    return job
 
 
 def _settle_class(session: Session, jobs: QueueJobs, job: Job, before: tuple[int, int]) -> bool:

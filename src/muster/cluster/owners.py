@@ -213,12 +213,25 @@ class Garbage:
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
         self._watch = store.watch(str(store.version))
+        self._owned: dict[str, dict[str, None]] = {}  # kind → objects that name owners
+        for table in store.everything().values():
+            for key, obj in table.items():
+                self._follow(key, obj)
+
+    def _follow(self, key: str, obj: Object) -> None:
+        if obj.metadata.owner_references:
+            self._owned.setdefault(type(obj).__name__, {})[key] = None
+        elif (owned := self._owned.get(type(obj).__name__)) is not None:
+            owned.pop(key, None)
 
     def run(self) -> bool:
         """Deletes the objects whose owner was deleted; returns whether there were any."""
         gone: dict[Owner, dict[str, None]] = {}
         for event in self._watch.take():
-            if event.change == Change.DELETED:
+            if event.change != Change.DELETED:
+                self._follow(event.key, event.object)
+            else:
+                self._owned.get(event.kind, {}).pop(event.key, None)
                 meta = event.object.metadata
                 gone.setdefault((event.kind, meta.namespace, meta.name), {})[meta.uid] = None
         if not gone:
@@ -227,10 +240,11 @@ class Garbage:
         only_pods = all(kind == "Pod" for kind, _, _ in gone)
         # Pods own nothing but the claims of their ephemeral volumes: no need to look through everything for them.
         # Applications of configured kinds are nobody's.
-        there = sorted(kind for kind in self._store.everything() if kind in KINDS)
-        for kind in [PersistentVolumeClaim] if only_pods else [KINDS[kind] for kind in there]:
-            left = [key for key, obj in self._store.of(kind).items() if _orphaned(obj, gone)]
-            for key in sorted(left):
+        there = [PersistentVolumeClaim.__name__] if only_pods else sorted(self._owned)
+        for kind in [KINDS[name] for name in there if name in KINDS]:
+            table = self._store.of(kind)
+            owned = self._owned.get(kind.__name__, ())
+            for key in sorted(key for key in owned if key in table and _orphaned(table[key], gone)):
                 self._store.delete(kind, key)
         return self._store.version != before
 

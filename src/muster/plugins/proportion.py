@@ -105,6 +105,10 @@ class Proportion(
         self._accounts: dict[str, Account] = {}
         self._weights = 0  # the sum over the queues that take part
         self._sums = accounts.JobSums(accounts.parts)
+        self._fixed: tuple[object, ...] = ()  # what the limits depend on
+        self._limits: dict[str, tuple[Origin, dict[str, int]]] = {}  # queue → its real capability, and whence
+        self._asked: list[object] = []  # what the last division depends on
+        self._divided: list[dict[str, float]] = []
 
     def open(self, session: Session) -> None:
         total = total_of(session.state.nodes)
@@ -113,21 +117,32 @@ class Proportion(
         self._accounts = {}
         self._sums.follow(session.state)
         parts: list[WeightedQueue] = []
-        others = list(session.queues.values())
+        fixed = (session.state.queues, total, promised)
+        if fixed != self._fixed:
+            self._fixed, others = fixed, list(session.queues.values())
+            self._limits = {
+                queue.name: (
+                    Origin(total, "the cluster", others, capabilities(queue)),
+                    accounts.real_capability(total, promised, queue.guarantee, queue.capability),
+                )
+                for queue in others
+            }
         for queue in session.queues.values():
             if not queue.jobs:
                 continue
             account = self._accounts[queue.name] = Account(queue)
-            account.origin = Origin(total, "the cluster", others, capabilities(queue))
-            account.real = accounts.real_capability(total, promised, queue.guarantee, queue.capability)
+            account.origin, account.real = self._limits[queue.name]
             account.allocated, request, inqueue, elastic = self._sums.of(queue.name)
             if admits:
                 account.inqueue, account.elastic = inqueue, elastic
             parts.append(WeightedQueue(queue.weight, request, account.real, queue.guarantee))
         self._weights = sum(part.weight for part in parts)
-        divide(total, parts)
-        for account, part in zip(self._accounts.values(), parts, strict=True):
-            account.deserved = part.deserved
+        asked: list[object] = [total, *((part.weight, part.request, part.real, part.guarantee) for part in parts)]
+        if asked != self._asked:
+            divide(total, parts)
+            self._asked, self._divided = asked, [part.deserved for part in parts]
+        for account, deserved in zip(self._accounts.values(), self._divided, strict=True):
+            account.deserved = deserved
 
     def deserved(self) -> dict[str, dict[str, float]]:
         return {name: dict(account.deserved) for name, account in self._accounts.items()}

@@ -87,6 +87,7 @@ class Nodes:
         self.on: list[dict[str, Task]] = [{} for _ in self.objects]
         self.log: list[int] = []
         self.pipelined = 0  # tasks pipelined in this cycle
+        self.totals: tuple[tuple[int, int], list[int]] | None = None  # kept by `resources.total_of`
         self.version = 0  # grows when a node object changes; static answers are void then
         # per node: grows when the node or its pods change outside a cycle
         self.changes = np.zeros(len(self.objects), np.int64)

@@ -73,16 +73,24 @@ def exact_sum(amounts: Vector) -> int:
     return (int((amounts >> 32).sum()) << 32) + int((amounts & 0xFFFFFFFF).sum())
 
 
+def exact_sums(rows: Vector) -> list[int]:
+    """The same for each row of a matrix."""
+    high, low = (rows >> 32).sum(axis=1).tolist(), (rows & 0xFFFFFFFF).sum(axis=1).tolist()
+    return [(top << 32) + rest for top, rest in zip(high, low, strict=True)]
+
+
 def total_of(nodes: Nodes) -> dict[str, int]:
     """Returns the allocatable amounts of all nodes together."""
-    sums = [exact_sum(row) for row in nodes.alloc]
-    return {name: amount for name, amount in zip(nodes.axis.names, sums, strict=True) if amount or name in ALWAYS}
+    at = (nodes.version, len(nodes.alloc))
+    if nodes.totals is None or nodes.totals[0] != at:
+        nodes.totals = at, exact_sums(nodes.alloc)
+    sums = zip(nodes.axis.names, nodes.totals[1], strict=True)
+    return {name: amount for name, amount in sums if amount or name in ALWAYS}
 
 
 def used_of(nodes: Nodes) -> dict[str, int]:
     """What is in use on all nodes together; pods that are being evicted still count."""
-    sums = [exact_sum(row) for row in nodes.used]
-    return dict(zip(nodes.axis.names, sums, strict=True))
+    return dict(zip(nodes.axis.names, exact_sums(nodes.used), strict=True))
 
 
 def add(into: dict[str, int], amounts: Mapping[str, int], times: int = 1) -> None:

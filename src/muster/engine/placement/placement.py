@@ -38,6 +38,7 @@ class Placement:
         self.scorers: list[ScoreTerm] = []
         self.caching = True  # off only in tests: cache on ≡ cache off
         self._answers: OrderedDict[int, Answers] = OrderedDict()
+        self._copies: dict[int, tuple[int, int]] = {}  # shape → length of the log, `most_copies` then
 
     def gather(self, filters: list[FilterTerm], scorers: list[ScoreTerm]) -> None:
         self.filters, self.scorers = filters, scorers
@@ -240,11 +241,14 @@ class Placement:
 
     def most_copies(self, task: Task) -> int:
         """Returns a bound for the number of such tasks that the nodes can hold, now or once capacity is released."""
-        rows, most = self.nodes.axis.rows, sys.maxsize
-        for name, amount in task.shape.amounts.items():
-            if amount > 0:
-                free = np.maximum(self.nodes.idle[rows[name]], self.nodes.future_idle[rows[name]])
-                most = min(most, int((np.maximum(free, 0) // amount).sum()))
+        at, most = self._copies.get(task.shape.id, (-1, 0))
+        if at != len(self.nodes.log):
+            rows, most = self.nodes.axis.rows, sys.maxsize
+            for name, amount in task.shape.amounts.items():
+                if amount > 0:
+                    free = np.maximum(self.nodes.idle[rows[name]], self.nodes.future_idle[rows[name]])
+                    most = min(most, int((np.maximum(free, 0) // amount).sum()))
+            self._copies[task.shape.id] = len(self.nodes.log), most
         return most
 
     def fits_future(self, task: Task, node: int, extra: Sequence[Task] = ()) -> bool:
