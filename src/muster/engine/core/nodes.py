@@ -56,6 +56,13 @@ class NodeView:
     def __len__(self) -> int:
         return len(self.index)
 
+    def part(self, columns: NDArray[np.int64]) -> NodeView:
+        """Returns the view of these columns."""
+        index, rows, alloc = self.index[columns], self.rows.take(columns, axis=1), self.alloc.take(columns, axis=1)
+        part = NodeView(self.nodes, index, rows, alloc)
+        part.kind = self.kind
+        return part
+
     @property
     def idle(self) -> Rows:
         return self.rows[: self._size]

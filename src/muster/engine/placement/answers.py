@@ -237,9 +237,23 @@ class Answers:
             future = view.future_idle
             for row, amount in self._needs:
                 fits &= future[row] >= amount
+        at = fits.nonzero()[0]
+        if len(at) == len(view):
+            return self._filtered(view)
+        key: Floats = np.full(len(view), _NOTHING)
+        if len(at):  # the other columns need no further answers
+            key[at] = self._filtered(view.part(at))
+        return key
+
+    def _filtered(self, view: NodeView) -> Floats:
+        """Evaluates filters and scores of columns with enough capacity."""
+        fits: Bools | None = None
         for term in self._node_filters:
-            fits &= term.filter(self.task, view).code == 0
-        return np.where(fits, self.score(view), _NOTHING)
+            passed = term.filter(self.task, view).code == 0
+            fits = passed if fits is None else fits & passed
+        if fits is None:
+            return self.score(view)
+        return np.where(fits, self.score(view), _NOTHING) if fits.any() else np.full(len(view), _NOTHING)
 
     def score(self, view: NodeView) -> Floats:
         """The sum, in configuration order, of the scores that are not normalised."""
