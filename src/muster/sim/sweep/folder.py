@@ -68,10 +68,6 @@ class ResultFolder:
         found: dict[str, Any] = json.loads(content)
         return found
 
-    def others(self, keys: set[str]) -> int:
-        """Returns how many results belong to none of these cells."""
-        return sum(1 for file in (self.path / CELLS).glob("*.json") if file.stem not in keys)
-
     def _file(self, key: str) -> Path:
         return self.path / CELLS / f"{key}.json"
 

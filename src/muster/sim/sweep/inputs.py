@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Any
 
@@ -141,10 +141,11 @@ class _Reading:
         self.findings.extend(error.findings)
 
     def file_digests(self, paths: Iterable[str]) -> list[str]:
+        """Returns a hash of each file, or of all files in a folder of manifests."""
         for path in paths:
             if path not in self.digests:
                 try:
-                    self.digests[path] = sha256(Path(path).read_bytes()).hexdigest()
+                    self.digests[path] = _content_digest(Path(path))
                 except OSError as error:
                     why = f"cannot be read: {error.strerror}"
                     fault = Finding("error", path, None, "", "file", why, "look at the path and its permissions")
@@ -238,6 +239,14 @@ class _Reading:
         if len(templates) != 1:
             raise InputError(f"{where}: a template is one Node, but there are {len(templates)}")
         return [_copy(templates[0], NODE_NAME.format(i)) for i in range(1, source.count + 1)]
+
+
+def _content_digest(path: Path) -> str:
+    if path.is_dir():
+        below = sorted(file for file in path.rglob("*") if file.is_file())
+        return digest([[str(file.relative_to(path)), _content_digest(file)] for file in below])
+    with open(path, "rb") as stream:
+        return file_digest(stream, "sha256").hexdigest()
 
 
 def _node_manifest(template: Mapping[str, Any]) -> dict[str, Any]:

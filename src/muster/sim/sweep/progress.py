@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TextIO
@@ -17,7 +16,7 @@ LINE_INTERVAL_S = 30.0
 
 def progress_on(stream: TextIO) -> Bar | Lines:
     """Returns the bar for a terminal, or the lines for a file or a pipe."""
-    return Bar() if stream.isatty() else Lines(stream)
+    return Bar(stream) if stream.isatty() else Lines(stream)
 
 
 class Lines:
@@ -51,7 +50,8 @@ class Lines:
 class Bar:
     """A bar with counts and the remaining time."""
 
-    def __init__(self) -> None:
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
         self._rich: RichProgress | None = None
         self._failed = 0
 
@@ -67,7 +67,7 @@ class Bar:
             TimeRemainingColumn(elapsed_when_finished=True), TextColumn("left"),
         )  # fmt: skip
         # The speed is that of the whole sweep: cells of one trace may take longer than those of another.
-        self._rich = Progress(*columns, console=Console(file=sys.stderr), transient=True, speed_estimate_period=1e9)
+        self._rich = Progress(*columns, console=Console(file=self._stream), transient=True, speed_estimate_period=1e9)
         self._rich.add_task(f"({resumed} from before)" if resumed else "", total=total, completed=resumed)
         self._rich.start()
 

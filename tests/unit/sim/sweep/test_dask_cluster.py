@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -13,9 +14,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import muster.sim.sweep.dask_cluster as dask_cluster
 from fakes.sweep_cells import made, slow_with, troubled_with
+from muster.cli import main
 from muster.model.finding import InputError
 from muster.sim.sweep.dask_cluster import run_on_dask
 from muster.sim.sweep.processes import Failure
@@ -42,16 +45,14 @@ def dask(kind: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A scheduler with three workers."""
-    import json
-
+    """A scheduler with two workers."""
     folder = tmp_path_factory.mktemp("dask")
     file = folder / "scheduler.json"
     common = ("--scheduler-file", str(file))
     local = ("--host", "127.0.0.1")
     with dask("scheduler", *common, *local, "--port", "0", "--no-dashboard"):
         worker = (*common, *local, "--nthreads", "1", "--no-nanny", "--no-dashboard", "--local-directory", str(folder))
-        with dask("worker", *worker), dask("worker", *worker), dask("worker", *worker):
+        with dask("worker", *worker), dask("worker", *worker):
             end = time.monotonic() + WAIT_S
             while not (file.exists() and file.read_bytes().strip().endswith(b"}")) and time.monotonic() < end:
                 time.sleep(0.05)
@@ -73,6 +74,22 @@ def test_a_worker_with_other_code_refuses_the_cell(address: str, monkeypatch: py
     monkeypatch.setattr(dask_cluster, "code_version", lambda: "0.0.1+other")
     [outcome] = run_on_dask(address, [(made(5)[4], "other", ("folder",))], {"folder": 0}, troubled_with, {})
     assert isinstance(outcome.result, Failure) and "but the sweep runs 0.0.1+other" in outcome.result.message
+
+
+@pytest.mark.long
+def test_a_sweep_on_the_cluster_writes_the_same_bytes_as_one_on_this_machine(address: str, tmp_path: Path) -> None:
+    (tmp_path / "grid.yaml").write_text("""\
+configurations: [{name: default}]
+traces: [{make: {jobs: 3, hours: 0.1}}]
+seeds: [1, 2]
+clusters: [{template: {allocatable: {cpu: 64, memory: 512Gi, nvidia.com/gpu: 4}}, counts: [1]}]
+""")
+    for name, flags in (("dask", ["--dask", address]), ("here", ["--processes", "1"])):
+        command = ["sweep", str(tmp_path / "grid.yaml"), "--save", str(tmp_path / name), *flags]
+        result = CliRunner().invoke(main, command)
+        assert result.exit_code == 0 and result.stderr == "", result.output
+    for file in ("results.csv", "results.parquet", "sweep.html"):
+        assert (tmp_path / "dask" / file).read_bytes() == (tmp_path / "here" / file).read_bytes()
 
 
 def test_no_result_is_lost_or_duplicated_when_a_worker_is_killed(address: str, tmp_path: Path) -> None:

@@ -146,6 +146,16 @@ def test_a_changed_input_changes_the_keys_of_its_cells_only(
     assert differ == {name for name in before if any(word in name for word in words)}
 
 
+def test_manifests_may_be_a_folder(folder: Path) -> None:
+    (folder / "more" / "below").mkdir(parents=True)
+    (folder / "more" / "below" / "queue.yaml").write_text(QUEUE)
+    (folder / "grid.yaml").write_text(GRID.replace("[queues.yaml]", "more"))
+    before = keys(folder)
+    assert "default" in read(folder).clusters["nodes"].objects["Queue"]
+    (folder / "more" / "below" / "queue.yaml").write_text(QUEUE.replace("3", "4"))
+    assert not set(before.values()) & set(keys(folder).values())
+
+
 def test_names_and_other_spellings_change_no_key(folder: Path) -> None:
     before = keys(folder)
     text = GRID.replace("- {name: made, make: {jobs: 6, hours: 1,", "- {name: other, make: {hours: 1.0, jobs: 6,")
