@@ -147,9 +147,7 @@ class _Reading:
                 try:
                     self.digests[path] = _content_digest(Path(path))
                 except OSError as error:
-                    why = f"cannot be read: {error.strerror}"
-                    fault = Finding("error", path, None, "", "file", why, "look at the path and its permissions")
-                    raise InputError(f"{path} {why}", [fault]) from None
+                    raise InputError(f"{path} cannot be read: {error.strerror}") from None
         return [self.digests[path] for path in paths]
 
     def configuration(self, source: ConfigurationSource) -> ConfigurationInput | None:

@@ -176,8 +176,8 @@ def test_a_cell_has_the_same_result_whatever_ran_before_it(folder: Path) -> None
     ("file", "text", "message"),
     [
         ("fifo.yaml", CONFIGURATION.replace("gang", "gong"), r"fifo.yaml:3: error: .*did you mean gang"),
-        ("fifo.yaml", None, "fifo.yaml: error: cannot be read: No such file"),
-        ("jobs.csv", None, "jobs.csv: error: "),
+        ("fifo.yaml", None, "grid.yaml:1: error: configuration fifo: .*fifo.yaml cannot be read: No such file"),
+        ("jobs.csv", None, "grid.yaml:5: error: trace whole: .*jobs.csv cannot be read: No such file"),
         ("jobs.csv", "name,submit\n", "error"),
         ("nodes.yaml", QUEUE, "error: cluster nodes: .*no node"),
         ("queues.yaml", "kind: Queue\n", "queues.yaml:1: error"),
