@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from muster.cli import options
 from muster.cli.options import DURATION
@@ -88,7 +90,7 @@ def replay(
     from muster.cli.reading import BadInput, print_findings
     from muster.model.finding import InputError
     from muster.process.memory import keep_freed_memory
-    from muster.sim.replay.files import check_path, write_jobs, write_samples
+    from muster.sim.replay.files import check_folder, check_path, write_jobs, write_samples
     from muster.sim.replay.node_events import read_node_events
     from muster.sim.replay.run import ReplayOptions
     from muster.sim.replay.several import replay_each
@@ -97,6 +99,8 @@ def replay(
     try:
         for path in filter(None, (jobs, samples)):
             check_path(path)
+        for path in filter(None, (html, timings)):
+            check_folder(path)
         texts = [text for text in map(config_from_flag, dict.fromkeys(configs)) if text is not None]
         manifests = _cluster(nodes, cluster, gpu_resource, keep_going)
         loaded = [
@@ -175,7 +179,7 @@ def _show(results: list[Replay], loaded: list[LoadedConfig], form: str, html: st
     if html is not None or form == "html":
         title = f"Replay of {results[0].trace.source}"
         origin = [(f"configuration {r.name}", f"hash {one.hash}") for r, one in zip(results, loaded, strict=True)]
-        made = page(results, title, [("command", "muster replay"), *origin])
+        made = page(results, title, [("command", _command()), *origin])
         if html is not None:
             Path(html).write_text(made, encoding="utf-8")
         if form == "html":
@@ -194,6 +198,23 @@ def _show(results: list[Replay], loaded: list[LoadedConfig], form: str, html: st
             console().print(shown)
             for note in made_table.notes:
                 click.echo(note)
+
+
+def _command() -> str:
+    """Returns the command without the options that do not change the result: the page does not depend on them."""
+    context = click.get_current_context()
+    words = ["muster", "replay"]
+    for param in context.command.params:
+        value = context.params.get(param.name or "")
+        given = context.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
+        if not given or param.name in ("form", "jobs", "samples", "html", "timings", "processes", "verbosity"):
+            continue
+        for one in value if isinstance(value, tuple) else (value,):
+            if isinstance(param, click.Option):
+                words.append(param.opts[0])
+            if not isinstance(one, bool):
+                words.append(f"{one:g}" if isinstance(one, float) else str(one))
+    return shlex.join(words)
 
 
 def _show_timings(results: list[Replay], path: str | None) -> None:

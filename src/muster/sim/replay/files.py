@@ -29,8 +29,15 @@ def write_samples(path: str, replays: Sequence[Replay]) -> None:
     _write(path, replays, _sample_columns)
 
 
+def check_folder(path: str) -> None:
+    """Raises InputError if the folder of a file does not exist, before a long replay and not after it."""
+    if not Path(path).parent.is_dir():
+        raise InputError(f"{path} cannot be written: the folder does not exist")
+
+
 def check_path(path: str) -> None:
-    """Raises InputError if a file of this name cannot be written: an unknown suffix, or Parquet without pyarrow."""
+    """Raises InputError if a table cannot be written: no folder, an unknown suffix, or Parquet without pyarrow."""
+    check_folder(path)
     suffix = Path(path).suffix
     if suffix not in FORMATS:
         raise InputError(f"{path}: unknown suffix {suffix!r}; use .csv or .parquet")

@@ -13,6 +13,7 @@ from muster.sim.replay.records import Replay
 BEST = "★"
 LOWER, HIGHER = -1, 1
 SECONDS, SHARE, NUMBER = Axis("", "s"), Axis("", "%"), Axis("")
+ENOUGH = 0.99  # of the most completed jobs: who completes fewer has short times because jobs are missing
 MAX_REASONS = 10
 MAX_GROUPS = 50  # rows of a table by queue, size or priority
 
@@ -86,6 +87,8 @@ def summary_tables(replays: Sequence[Replay]) -> list[SummaryTable]:
 def summary_table(runs: Runs) -> SummaryTable:
     """Returns one row for each figure and one column for each configuration; rows without a value are left out."""
     made = SummaryTable("Summary", ("", *runs))
+    completed = {name: _mean([lookup(one, ("jobs", "completed")) for one in seeds]) for name, seeds in runs.items()}
+    enough = {name for name, count in completed.items() if count >= ENOUGH * max(completed.values())}
     for figure in figures_of(runs):
         values = [[lookup(one, figure.path) for one in seeds] for seeds in runs.values()]
         if not any(math.isfinite(v) for seeds in values for v in seeds):
@@ -93,15 +96,20 @@ def summary_table(runs: Runs) -> SummaryTable:
         if figure.axis is not SECONDS and figure.path[-1] in _QUIET and not any(v for seeds in values for v in seeds):
             continue
         texts = [_cell(seeds, figure.axis) for seeds in values]
-        for i in best_of([_mean(seeds) for seeds in values], figure.best):
+        means = [_mean(seeds) for seeds in values]
+        if figure.best == LOWER and figure.path[0] != "jobs":
+            means = [value if name in enough else math.nan for name, value in zip(runs, means, strict=True)]
+        for i in best_of(means, figure.best):
             texts[i] += f" {BEST}"
         made.rows.append((figure.name, *texts))
     if len(runs) > 1:
         made.notes.append(f"{BEST}: the best value of the row")
-        if len({_mean([lookup(one, ("jobs", "completed")) for one in seeds]) for seeds in runs.values()}) > 1:
-            made.notes.append(
-                "The configurations completed different numbers of jobs: the times are those of the jobs that did."
-            )
+    if len(set(completed.values())) > 1:
+        made.notes.append(
+            "The configurations completed different numbers of jobs; times are those of the jobs that did."
+        )
+    if few := [name for name in runs if name not in enough]:
+        made.notes.append(f"No {BEST} for low values, because too few jobs completed: {', '.join(few)}")
     return made
 
 

@@ -94,6 +94,16 @@ def test_the_best_value_of_a_row_is_marked() -> None:
     assert best_of([1.0, 1.0], LOWER) == [] and best_of([1.0, NAN], LOWER) == [] and best_of([1.0, 2.0], 0) == []
 
 
+def test_a_configuration_that_completed_few_jobs_is_not_the_best_in_times() -> None:
+    few = run("few.yaml", 0.0)
+    few.end[:30] = NAN
+    summary = summary_tables([run(), few])[0]
+    cells = {row[0]: row[1:] for row in summary.rows}
+    assert not any(cell.endswith("★") for cell in cells["completion time, mean"])
+    assert cells["jobs completed"][0] == "39 ★"
+    assert any("too few jobs completed: few.yaml" in note for note in summary.notes)
+
+
 def test_the_tables_have_queues_sizes_and_reasons() -> None:
     tables = {made.title: made for made in summary_tables([run(), run("b.yaml", 3.0)])}
     assert list(tables) == ["Summary", "By queue", "By size", "Not completed"]
