@@ -105,9 +105,7 @@ def read_node_events(path: str, nodes: Collection[str]) -> list[NodeEvent]:
 _FORM = "write a list of entries like {at: 2h, leave: node-1} or {at: 3h, join: node-1}"
 
 
-def _events(
-    document: Document, nodes: Collection[str]
-) -> Iterator[tuple[int | None, NodeEvent | tuple[str, str]]]:
+def _events(document: Document, nodes: Collection[str]) -> Iterator[tuple[int | None, NodeEvent | tuple[str, str]]]:
     """Yields the events of a document, or what is wrong with them and how to mend it."""
     if not isinstance(document.value, list):
         yield None, ("is not a list", _FORM)

@@ -123,8 +123,10 @@ def bars(found: Sequence[Configuration], measure: Measure, word: str) -> str:
     title = f"Mean {measure.name} by {word}"
     names = [label(found[0].trace, word, group) for group in groups]
     svg = bar_chart(title, names, series, y)
-    note = f"The lines show the lowest and the highest of {seeds} seeds." if seeds > 1 else ""
-    return figure(title, svg, *bar_rows(names, series, y), note=note)
+    notes = [f"The lines show the lowest and the highest of {seeds} seeds."] if seeds > 1 else []
+    if missing := _missing(found, measure):
+        notes.append(f"Without jobs that have no {measure.name}: {missing}.")
+    return figure(title, svg, *bar_rows(names, series, y), note=" ".join(notes))
 
 
 def heat_maps(found: Sequence[Configuration]) -> list[str]:

@@ -93,9 +93,7 @@ class _Cycles:
 class ReplayRun:
     """One replay: the cluster, the scheduler's state, the jobs and the samples."""
 
-    def __init__(
-        self, trace: Trace, objects: Objects, config: LoadedConfig, options: ReplayOptions, log: Log
-    ) -> None:
+    def __init__(self, trace: Trace, objects: Objects, config: LoadedConfig, options: ReplayOptions, log: Log) -> None:
         self._trace, self._config, self._options, self._log = trace, config, options, log
         self._scheduler = config.scheduler
         self._first = float(trace.submit[0]) if len(trace) else 0.0
@@ -111,9 +109,7 @@ class ReplayRun:
         queues = tuple(sorted(self._state.queues))
         interval = options.sample or default_interval(trace)
         self._sampler = Sampler(self._first, interval, made.resources, queues)
-        self._jobs = TraceJobs(
-            self._cluster, self._state, trace, made, self._sampler, self._offset, options.checkpoint
-        )
+        self._jobs = TraceJobs(self._cluster, self._state, trace, made, self._sampler, self._offset, options.checkpoint)
         self._cluster.join(
             NodeEvents(self._cluster, nodes, options.node_events, self._jobs, self._sampler, self._offset)
         )

@@ -19,9 +19,7 @@ class Sampler:
     Levels are in internal units (thousandths of cores and GPUs, bytes), so that their sums are exact.
     """
 
-    def __init__(
-        self, start: float, interval: float, resources: tuple[str, ...], queues: tuple[str, ...]
-    ) -> None:
+    def __init__(self, start: float, interval: float, resources: tuple[str, ...], queues: tuple[str, ...]) -> None:
         self._start = self._now = start
         self._interval = interval
         self.resources, self.queues = resources, queues

@@ -54,17 +54,26 @@ def stacks(found: Sequence[Configuration], time: Timeline) -> tuple[str, str]:
         first = main_resource(replay)
         for r, name in enumerate(replay.samples.resources):
             if replay.samples.allocated[:, :, r].any() or name == first:
-                (main if name == first else others).append(_stack(one, r, time))
+                (main if name == first else others).append(_stack(one, name, _largest(found, name), time))
     return "".join(main), "".join(others)
 
 
-def _stack(one: Configuration, r: int, time: Timeline) -> str:
+def _largest(found: Sequence[Configuration], resource: str) -> list[str]:
+    """Returns the queues that use a resource, the largest first: all configurations have one order and one colour."""
+    totals: dict[str, float] = {}
+    for samples in (one.replays[0].samples for one in found if resource in one.replays[0].samples.resources):
+        r = samples.resources.index(resource)
+        for queue, amount in zip(samples.queues, samples.allocated[:, :, r].sum(axis=0).tolist(), strict=True):
+            totals[queue] = totals.get(queue, 0.0) + amount
+    return sorted((q for q, amount in totals.items() if amount > 0), key=lambda q: (-totals[q], q))
+
+
+def _stack(one: Configuration, resource: str, largest: Sequence[str], time: Timeline) -> str:
     samples = one.replays[0].samples
-    resource = samples.resources[r]
+    r = samples.resources.index(resource)
+    largest = [queue for queue in largest if queue in samples.queues]
     unit = _GIB if resource == "memory" else 1.0
     names = sorted(samples.queues)
-    totals = dict(zip(samples.queues, samples.allocated[:, :, r].sum(axis=0).tolist(), strict=True))
-    largest = sorted((q for q in names if totals[q] > 0), key=lambda q: (-totals[q], q))
     bands = []
     for queue in largest[:MAX_BANDS]:
         values = samples.allocated[:, samples.queues.index(queue), r] / unit
