@@ -87,7 +87,7 @@ class JoinedJobs:
             if epoch is None and known and len(submit):
                 message = "the times are relative, those of another file are not: its time zero is taken"
                 fix = "add a line `# UnixStartTime: SECONDS` above the header"
-                self.findings.append(Finding("warning", file, None, "", "time", message, fix))
+                self.findings.insert(0, Finding("warning", file, None, "", "time", message, fix))
             parts.append(submit if epoch is None else submit + (epoch - common))
         return np.concatenate(parts), common
 

@@ -60,4 +60,4 @@ def _chunk(table: FloatArray, lines: IntArray) -> Chunk:
 
 
 def _numbered(kind: str, numbers: FloatArray) -> list[str]:
-    return [f"{kind}-{number:.0f}" if np.isfinite(number) else "" for number in numbers.tolist()]
+    return [f"{kind}-{number:.0f}" if abs(number) < np.inf else "" for number in numbers.tolist()]
