@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -93,7 +94,8 @@ def damaged_files(draw: st.DrawFn) -> bytes:
 @given(damaged_files(), st.sampled_from(["", *FORMAT_NAMES]), st.booleans())
 @examples(500)
 def test_no_bytes_raise_anything_but_an_input_error(data: bytes, format: str, strict: bool) -> None:
-    with stdin(data):
+    with stdin(data), warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
         try:
             trace = read_trace(["-"], format=format, strict=strict)
         except InputError as error:

@@ -76,6 +76,7 @@ class _Rows:
         return numbers
 
 
+@np.errstate(over="ignore", invalid="ignore")  # of numbers that are then refused
 def read_jobs(chunk: Chunk, columns: ColumnMap, pods_of_a_job: int, bad: BadRows) -> dict[str, Column]:
     """Returns the columns of a trace for the rows that are jobs; texts are not made unique names yet."""
     rows = _Rows(chunk, columns, bad, np.ones(len(chunk.lines), dtype=np.bool_))

@@ -58,7 +58,7 @@ def read_trace(
 
 def _read_file(stream: IO[bytes], bad: BadRows, format: str, columns: dict[str, str], joined: JoinedJobs) -> None:
     head = _peek(stream)
-    if head.startswith(MAGIC):
+    if head.startswith(MAGIC) and format not in (SWF, PHILLY_JSON):
         table = ParquetRows(stream, bad.file)
         joined.start_file(bad.file, _epoch([f"# {EPOCH_LINE}: {table.epoch}"]))
         form, keys = _columns_of(table.header, format, columns, bad.file)

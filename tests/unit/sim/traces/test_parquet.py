@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
+from muster.model.finding import InputError
 from muster.sim.traces.read import read_trace
 
 
@@ -28,3 +30,10 @@ def test_a_parquet_file_is_read_by_a_column_map(tmp_path: Path) -> None:
     assert (trace.duration.tolist(), trace.gpus.tolist()) == ([120, 1], [8, 0])
     assert (trace.queues, list(trace.names)) == (("a", "b"), ["7", "8"])
     assert [str(one) for one in trace.findings] == [f"{tmp_path / 't'}:3: error: at is missing"]
+
+
+def test_a_parquet_file_is_no_trace_of_another_format(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"submit": [1.0], "duration": [2.0]}), tmp_path / "t")
+    for format in ("swf", "philly-json", "openb"):
+        with pytest.raises(InputError):
+            read_trace([str(tmp_path / "t")], format=format)
