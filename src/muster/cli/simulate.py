@@ -227,6 +227,10 @@ def show_comparison(console: Console, comparison: Comparison) -> None:
         row(figures, figure, *(f"{getattr(s, figure):,}" for s in summaries))
     for name, pair in comparison.fragmentation.items():
         row(figures, f"fragmentation of {name}", *("–" if x is None else f"{x:.1%}" for x in pair))
+    gpus = [s.gpu_fragmentation for s in summaries]
+    if any(gpus):
+        cells = ("–" if x is None else f"{x.amount:.2f} GPUs, {x.ratio:.1%} of the idle" for x in gpus)
+        row(figures, "GPU fragmentation", *cells)
     for queue, shares in comparison.allocated.items():
         for resource in sorted({*shares[0], *shares[1]} - {"pods"}):
             row(figures, f"queue {queue}, {resource}", *(display(resource, held.get(resource, 0)) for held in shares))

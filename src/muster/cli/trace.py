@@ -168,9 +168,13 @@ def show(traces: tuple[str, ...], form: str, verbosity: int, typical_pods: bool,
 
     read = read_traces(traces, **reading)
     if typical_pods:
-        from muster.sim.traces.typical import argument, typical_pods_of
+        from muster.sim.traces.typical import argument, as_yaml, typical_pods_of
 
-        click.echo(argument(typical_pods_of(read)))
+        pods = typical_pods_of(read)
+        if form == "json":
+            print_json(argument(pods))
+        else:
+            click.echo(as_yaml(pods))
         return
     found = summary(read)
     if form == "json":

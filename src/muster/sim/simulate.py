@@ -190,6 +190,8 @@ class Run:
         finally:
             session.close()
         figures.fragmentation = summary.fragments(state, self.result.pending)
+        if figures.gpu_fragmentation is not None:
+            figures.fragmentation.pop(summary.GPU, None)  # the resource does not count what pods share
         ignored = self.cluster.ignored_policies({eviction.pod for eviction in self.result.evictions})
         figures.warnings = [*self.warnings, *self.breaches.warnings(), *dict.fromkeys(ignored)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 
@@ -10,7 +11,10 @@ import numpy as np
 from muster.engine.devices.fragmentation import GPU_PARTS, Kind, TypicalPod, typical_pods
 from muster.sim.traces.table import Trace
 
-__all__ = ["argument", "typical_pods_of"]
+__all__ = ["argument", "as_yaml", "typical_pods_of"]
+
+ARGUMENT = "gpu-share.typicalPods"
+Entry = dict[str, int | str | list[str]]
 
 
 def typical_pods_of(trace: Trace) -> tuple[TypicalPod, ...]:
@@ -24,16 +28,22 @@ def typical_pods_of(trace: Trace) -> tuple[TypicalPod, ...]:
     return typical_pods(counts)
 
 
-def argument(pods: Sequence[TypicalPod]) -> str:
-    """Returns the argument of gpu-share as YAML."""
-    lines = ["gpu-share.typicalPods:"]
-    for pod in pods:
-        entry = [f"cpu: {pod.cpu // 1000 if pod.cpu % 1000 == 0 else f'{pod.cpu}m'}"]
-        if pod.gpus:
-            entry.append(f"gpus: {pod.gpus}")
-        if pod.gpus and pod.milli < GPU_PARTS:
-            entry.append(f"milli: {pod.milli}")
-        if pod.models:
-            entry.append(f"models: [{', '.join(map(repr, pod.models))}]")
-        lines.append(f"- {{{', '.join([*entry, f'weight: {pod.weight}'])}}}")
-    return "\n".join(lines)
+def argument(pods: Sequence[TypicalPod]) -> dict[str, list[Entry]]:
+    """Returns the argument of gpu-share."""
+    return {ARGUMENT: [_entry(pod) for pod in pods]}
+
+
+def _entry(pod: TypicalPod) -> Entry:
+    entry: Entry = {"cpu": pod.cpu // 1000 if pod.cpu % 1000 == 0 else f"{pod.cpu}m"}
+    if pod.gpus:
+        entry["gpus"] = pod.gpus
+    if pod.gpus and pod.milli < GPU_PARTS:
+        entry["milli"] = pod.milli
+    if pod.models:
+        entry["models"] = list(pod.models)
+    return {**entry, "weight": pod.weight}
+
+
+def as_yaml(pods: Sequence[TypicalPod]) -> str:
+    """Returns the argument as YAML, one pod in each line. JSON is YAML, too, and needs no rules for quotes."""
+    return "\n".join([f"{ARGUMENT}:", *(f"- {json.dumps(_entry(pod))}" for pod in pods)])
