@@ -30,15 +30,17 @@ NAME = "allocate"
 
 def run(session: Session) -> None:
     waiting = eligible(session)
-    classes = [cls for cls in session.waiting_classes(pending=False) if session.valid(cls.first()) is None]
+    # A cycle with classes evicts nothing: what the nodes cannot hold now, they cannot hold later in this cycle.
+    waiting_classes = session.waiting_classes(pending=False)
+    classes = [cls for cls in waiting_classes if hopeful(session, job := cls.first()) and session.valid(job) is None]
     jobs = JobQueue(session, [session.jobs[key] for key in waiting], classes)
     while (first := jobs.pop()) is not None:
         queue, job = first
         if jobs.of(queue).stands_for_class(job):
-            hopeful = _first_hopeful(session, jobs.of(queue), job)
-            if hopeful is None:
+            found = _first_hopeful(session, jobs.of(queue), job)
+            if found is None:
                 continue
-            job = hopeful
+            job = found
         if jobs.of(queue).stands_for_class(job):
             waiting[job.key] = session.in_order(candidates(job))
         tasks = waiting[job.key]
@@ -53,11 +55,14 @@ def run(session: Session) -> None:
         jobs.push_queue(queue)
 
 
+def hopeful(session: Session, job: Job) -> bool:
+    """Returns whether the nodes may hold the minimum of a job that waits in a class: its pods are equal."""
+    return session.placement.most_copies(next(iter(job.tasks.values()))) >= max(session.missing(job), 1)
+
+
 def _first_hopeful(session: Session, jobs: QueueJobs, job: Job | None) -> Job | None:
     """Refuses the classes of the queue's next jobs whose minimum no nodes can hold; returns the first other job."""
-    while job is not None and jobs.stands_for_class(job):
-        if session.placement.most_copies(next(iter(job.tasks.values()))) >= max(session.missing(job), 1):
-            break
+    while job is not None and jobs.stands_for_class(job) and not hopeful(session, job):
         jobs.refused(job)
         job = jobs.pop()
     return job

@@ -13,7 +13,7 @@ from muster.model.affinity import Affinity, NodeAffinity, NodeSelector, NodeSele
 from muster.model.core import Container, Node, Pod, PodSpec, PriorityClass, ResourceRequirements
 from muster.model.meta import Object, ObjectMeta, ResourceList
 from muster.model.quantity import canonical
-from muster.model.scheduling import PodGroup, PodGroupSpec, Queue
+from muster.model.scheduling import PodGroup, PodGroupSpec, PodGroupStatus, Queue
 from muster.sim.traces.table import FloatArray, Trace
 
 NAMESPACE = "replay"
@@ -102,6 +102,7 @@ class JobObjects:
                 priority_class_name=class_name(int(trace.priority[job])),
                 min_resources={name: canonical(name, amount) for name, amount in least.items()},
             ),
+            status=PodGroupStatus(phase="Pending"),  # as the scheduler would write it in a cycle of its own
         )
 
     def pod_of(self, job: int, number: int, kind: PodKind) -> Pod:
