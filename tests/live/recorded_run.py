@@ -20,7 +20,7 @@ from datetime import datetime
 import numpy as np
 
 from live.api import Api, Plain, place
-from live.muster_process import Scheduler, create_all
+from live.muster_process import Scheduler
 from live.recorded_load import LiveJobs
 from muster.sim.traces.table import Trace
 
@@ -111,8 +111,9 @@ class Recorder:
         group, *pods = self._jobs.of(job)
         self._unbound[job] = {one["metadata"]["name"] for one in pods}
         with self._one_event():
-            self._api.create(group)
-            create_all(self._api, pods, 8)
+            # One after the other: the API server closes connections that are seldom used.
+            for one in (group, *pods):
+                self._api.create(one)
         self.recorded.submit[job] = self._at
 
     def _end(self, job: int) -> None:
