@@ -64,10 +64,10 @@ def load_trace(scale: Scale, seed: int) -> Trace:
     return replace(made, duration=np.clip(made.duration, scale.shortest, scale.longest))
 
 
-def cluster(scale: Scale, trace: Trace) -> list[Plain]:
+def cluster(count: int, trace: Trace) -> list[Plain]:
     """Returns nodes, queues and priority classes. A node has more CPU and memory than the jobs on its GPUs need."""
     offered = {GPU: str(NODE_GPUS)}
-    nodes = [live_node(f"gpu-{i:02}", cpu=96, memory="1Ti", resources=offered) for i in range(scale.nodes)]
+    nodes = [live_node(f"gpu-{i:02}", cpu=96, memory="1Ti", resources=offered) for i in range(count)]
     queues = [queue(name, weight=weight) for name, weight in QUEUES.items()]
     classes = [priority_class(class_name(value), value) for value in sorted(set(trace.priority.tolist()) - {0})]
     return [*nodes, *queues, *classes]
@@ -108,17 +108,3 @@ class LiveJobs:
                 container["image"] = "app:1"
                 container["resources"]["limits"] = container["resources"]["requests"]
         return found
-
-
-def cluster_objects(api: Api) -> list[Plain]:
-    """Returns the nodes, queues and priority classes as the API server has them, for the replay."""
-    paths = {
-        "Node": "/api/v1/nodes",
-        "Queue": "/apis/scheduling.volcano.sh/v1beta1/queues",
-        "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
-    }
-    found = []
-    for kind, path in paths.items():
-        answer = api.get(path)
-        found += [{"apiVersion": answer["apiVersion"], "kind": kind, **one} for one in answer["items"]]
-    return found

@@ -22,6 +22,7 @@ import numpy as np
 from live.api import Api, Plain, place
 from live.muster_process import Scheduler
 from live.recorded_load import LiveJobs
+from live.recording import Recording
 from muster.sim.traces.table import Trace
 
 SUBMIT_GAP_S = 1.05  # creationTimestamps have whole seconds, and jobs are ordered by them
@@ -39,22 +40,19 @@ class Recorded:
     submit: dict[int, float] = field(default_factory=dict)
     start: dict[int, float] = field(default_factory=dict)  # when the scheduler decided, in the order of decisions
     ends: dict[int, float] = field(default_factory=dict)
-    starts_of_cycle: dict[int, list[int]] = field(default_factory=dict)
 
-    def trace(self, planned: Trace) -> Trace:
+    def recording(self, planned: Trace) -> Recording:
         """Returns the jobs with their actual submissions and run lengths; a job that did not end has no end."""
         epoch = math.floor(self.begin)
-        chosen = np.array(sorted(self.submit, key=self.submit.__getitem__), dtype=np.int64)
-        run = [self.ends[i] - self.start[i] if i in self.ends else math.inf for i in chosen.tolist()]
-        taken = planned.select(chosen)
-        return replace(
-            taken, source="recorded", epoch=float(epoch), duration=np.round(np.array(run), 3),
-            submit=np.round(np.array([self.submit[i] - epoch for i in chosen.tolist()]), 3),
+        chosen = sorted(self.submit, key=self.submit.__getitem__)
+        submit = np.array([self.submit[job] - epoch for job in chosen])
+        run = np.array([self.ends[job] - self.start[job] if job in self.ends else math.inf for job in chosen])
+        trace = replace(
+            planned.select(np.array(chosen, dtype=np.int64)), source="recorded", epoch=float(epoch),
+            submit=np.round(submit, 3), duration=np.round(run, 3),
         )  # fmt: skip
-
-    def start_by_name(self, planned: Trace) -> dict[str, float]:
-        """Job → when it started, in seconds since the epoch of the recorded trace."""
-        return {planned.names[i]: when - math.floor(self.begin) for i, when in self.start.items()}
+        starts = {planned.names[job]: round(when - epoch, 3) for job, when in self.start.items()}
+        return Recording(trace, starts, round(self.end - epoch, 3))
 
 
 class Recorder:
@@ -72,7 +70,7 @@ class Recorder:
         self._unbound: dict[int, set[str]] = {}  # submitted job → its pods without a decision
         self._log = scheduler.log_file.open(encoding="utf-8")
         self._line = ""
-        self._cycle, self._cycle_at = 0, 0.0  # the last cycle, and when it ended
+        self._cycle_at = 0.0  # when the last cycle ended
         self._at = 0.0  # when the scheduler could see the last action
         self.recorded = Recorded(time.time())
 
@@ -151,14 +149,13 @@ class Recorder:
 
     def _follow(self, entry: Plain) -> None:
         if entry["msg"] == "cycle":
-            self._cycle, self._cycle_at = entry["number"], _unix(entry)
+            self._cycle_at = _unix(entry)
         elif entry["msg"] == "bind":
             pod = entry["pod"].rpartition("/")[2]
             job = self._of_name[pod.rpartition("-")[0]]
             self._unbound[job].discard(pod)
             if not self._unbound[job]:
                 self.recorded.start[job] = when = _unix(entry)
-                self.recorded.starts_of_cycle.setdefault(self._cycle, []).append(job)
                 heapq.heappush(self._ends, (when + float(self._trace.duration[job]), job))
 
 

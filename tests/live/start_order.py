@@ -7,19 +7,17 @@ cycle started them, and a cycle has no order. A job must start in both or in non
 
 from __future__ import annotations
 
-import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from live.api import Plain
+from live.recording import Recording
 from muster.sim.inputs import ConfigText, load_config, usable_cluster
 from muster.sim.replay.records import Replay
 from muster.sim.replay.run import ReplayOptions, replay
-from muster.sim.traces.table import Trace
-from muster.sim.traces.write import write_csv
 
 TOLERANCE_S = 1.0
 # The live scheduler decides some milliseconds after an event, not up to a second later as a replay does by default.
@@ -42,16 +40,15 @@ class Comparison:
         return not (self.only_live or self.only_replay or self.wrong_pairs)
 
 
-def replayed(
-    trace: Trace, objects: Sequence[Plain], config: str, until: float, cycle: float | None = CYCLE_S
-) -> Replay:
-    """Replays a recorded trace on the nodes and queues that it was recorded with."""
+def replayed(recording: Recording, objects: Sequence[Plain], config: str, cycle: float | None = CYCLE_S) -> Replay:
+    """Replays a recording on nodes and queues like those that it was recorded with."""
     loaded = load_config(ConfigText(config, "scheduler.yaml"))
-    return replay(trace, usable_cluster(list(objects)).objects, loaded, ReplayOptions(cycle=cycle, until=until))
+    options = ReplayOptions(cycle=cycle, until=recording.seconds)
+    return replay(recording.trace, usable_cluster(list(objects)).objects, loaded, options)
 
 
-def compared(live: Mapping[str, float], made: Replay) -> Comparison:
-    """`live` is the start of each job that started, in seconds since the epoch of the trace."""
+def compared(recording: Recording, made: Replay) -> Comparison:
+    live = recording.starts
     names = made.trace.names
     again = {names[i]: float(when) for i, when in enumerate(made.start) if not math.isnan(when)}
     both = sorted(live.keys() & again.keys(), key=lambda name: (live[name], again[name]))
@@ -70,9 +67,3 @@ def compared(live: Mapping[str, float], made: Replay) -> Comparison:
         same_sequence=not (ahead & (gaps_again < 0)).any(),
         most_difference_s=round(float(np.abs(first - second).max(initial=0.0)), 3),
     )
-
-
-def csv_of(trace: Trace) -> bytes:
-    file = io.BytesIO()
-    write_csv(trace, file)
-    return file.getvalue()

@@ -12,10 +12,10 @@ import pytest
 
 from live.api import Api, Plain, place
 from live.muster_process import Scheduler
-from live.recorded_load import CONFIG, LiveJobs, Scale, cluster, cluster_objects, create_cluster, load_trace
+from live.recorded_load import CONFIG, LiveJobs, Scale, cluster, create_cluster, load_trace
 from live.recorded_run import Recorder
-from live.start_order import compared, csv_of, replayed
-from muster.sim.traces.read import read_trace
+from live.recording import read_recording, waits, write_recording
+from live.start_order import compared, replayed
 
 pytestmark = pytest.mark.usefixtures("crds")
 
@@ -26,7 +26,7 @@ SEED = 3
 @pytest.fixture
 def made(api: Api) -> Iterator[list[Plain]]:
     """The nodes, queues and priority classes of the run."""
-    created = cluster(SCALE, load_trace(SCALE, SEED))
+    created = cluster(SCALE.nodes, load_trace(SCALE, SEED))
     create_cluster(api, created)
     yield created
     for one in created:
@@ -37,18 +37,14 @@ def test_a_replay_of_a_recorded_run_has_the_same_order_of_starts(
     api: Api, namespace: str, made: list[Plain], scheduler_kubeconfig: Path, tmp_path: Path
 ) -> None:
     planned = load_trace(SCALE, SEED)
-    objects = cluster_objects(api)
     with Scheduler(scheduler_kubeconfig, config=CONFIG) as scheduler:
         jobs = LiveJobs(planned, made, namespace)
-        recorded = Recorder(api, scheduler, namespace, planned, jobs, SCALE.gap).play(SCALE.seconds)
+        run = Recorder(api, scheduler, namespace, planned, jobs, SCALE.gap).play(SCALE.seconds)
         assert scheduler.metric("muster_faults_total") == 0
-    file = tmp_path / "recorded.csv"
-    file.write_bytes(csv_of(recorded.trace(planned)))
-    trace = read_trace([str(file)])
-    live = recorded.start_by_name(planned)
-    assert len(live) > 20
-    waits = [live[name] - submit for name, submit in zip(trace.names, trace.submit, strict=True) if name in live]
-    assert sum(wait > 1 for wait in waits) > 5  # an order that is not that of the submissions
-    found = compared(live, replayed(trace, objects, CONFIG, recorded.end - trace.epoch))
+    write_recording(tmp_path, run.recording(planned))
+    recording = read_recording(tmp_path, run.recording(planned).seconds)
+    assert len(recording.starts) > 20
+    assert waits(recording)["jobs that waited 1 s and longer"] > 3  # so that the order is not that of the submissions
+    found = compared(recording, replayed(recording, made, CONFIG))
     assert found.equal, found
     assert found.most_difference_s < 1, found
