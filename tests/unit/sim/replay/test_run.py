@@ -57,24 +57,44 @@ def test_a_strict_queue_starts_jobs_as_the_reference_does() -> None:
     assert sum(start > come for start, come in zip(expected, submit, strict=True)) > jobs / 4  # many of them wait
 
 
+SERVERS, LOAD, MEAN_S = 4, 0.5, 3600.0  # of the queues M/M/c
+
+
+def m_m_c(jobs: int) -> tuple[list[float], list[float]]:
+    """Submissions of a Poisson process and exponential durations, whose sample means are those of the distributions."""
+    rng = np.random.default_rng(1)
+    gaps, durations = rng.exponential(1, jobs), rng.exponential(1, jobs)
+    submit = np.cumsum(gaps / gaps.mean() * MEAN_S / SERVERS / LOAD)
+    return submit.tolist(), (durations / durations.mean() * MEAN_S).tolist()
+
+
+def erlang_c() -> float:
+    """The mean waiting time of M/M/c."""
+    offered = SERVERS * LOAD
+    waits = offered**SERVERS / math.factorial(SERVERS) / (1 - LOAD)
+    waits /= sum(offered**k / math.factorial(k) for k in range(SERVERS)) + waits
+    return waits * MEAN_S / (SERVERS * (1 - LOAD))
+
+
+@pytest.mark.long
+def test_the_reference_agrees_with_the_formula_of_m_m_c() -> None:
+    submit, duration = m_m_c(1_000_000)
+    starts = np.array(fifo_starts(submit, duration, [1] * len(submit), SERVERS))
+    assert float((starts - submit).mean()) == pytest.approx(erlang_c(), rel=0.02)
+
+
 @pytest.mark.long
 def test_m_m_c() -> None:
-    """Poisson arrivals and exponential durations on c servers: Erlang's formula for the mean waiting time."""
-    servers, load, mean, jobs = 4, 0.7, 3600.0, 40_000
-    rng = np.random.default_rng(1)
-    gaps, duration = rng.exponential(mean / servers / load, jobs), rng.exponential(mean, jobs)
-    # The means of the sample are those of the distributions: only the order is random.
-    gaps *= mean / servers / load / gaps.mean()
-    duration *= mean / duration.mean()
-    trace = job_trace(submit=np.cumsum(gaps).tolist(), duration=duration.tolist(), gpus=[1] * jobs, pods=[1] * jobs)
-    result = fifo(trace, 1, servers)
-    offered = servers * load
-    waits = offered**servers / math.factorial(servers) / (1 - load)
-    waits /= sum(offered**k / math.factorial(k) for k in range(servers)) + waits
-    expected = waits * mean / (servers * (1 - load))
-    assert float((result.start - trace.submit).mean()) == pytest.approx(expected, rel=0.02)
-    allocated = (result.samples.allocated[:-1, 0, 2]).mean()
-    assert float(allocated) == pytest.approx(offered, rel=0.02)
+    """The waiting time of so few jobs varies by chance; that of the reference for the same jobs does not."""
+    submit, duration = m_m_c(4000)
+    trace = job_trace(submit=submit, duration=duration, gpus=[1] * 4000, pods=[1] * 4000)
+    result = fifo(trace, 1, SERVERS)
+    completion = float((result.end - trace.submit).mean())
+    assert completion == pytest.approx(erlang_c() + MEAN_S, rel=0.02)
+    reference = np.array(fifo_starts(submit, duration, [1] * 4000, SERVERS))
+    assert float((result.start - trace.submit).mean()) == pytest.approx(float((reference - submit).mean()), rel=0.02)
+    assert float(np.abs(result.start - reference).max()) < 60  # a cycle comes at most a second later, and delays add up
+    assert float(result.samples.allocated[:-1, 0, 2].mean()) == pytest.approx(SERVERS * LOAD, rel=0.02)
 
 
 def test_an_evicted_job_starts_again() -> None:
