@@ -16,7 +16,7 @@ def test_the_study_replays_three_policies_and_writes_its_record(tmp_path: Path) 
     rng = np.random.default_rng(0)
     rows = ["timestamp,duration,num_gpus,gpu_time,cluster"]
     for minute in range(30):
-        gpus, seconds = int(rng.choice([1, 2, 8])), int(rng.integers(60, 1200))
+        gpus, seconds = int(rng.choice([1, 2, 4])), int(rng.integers(60, 1200))
         rows.append(f"2017-10-09 07:{minute:02d}:00,{seconds},{gpus},{gpus * seconds},vc{minute % 3}")
     (tmp_path / "philly.csv").write_text("\n".join(rows) + "\n")
     command = [sys.executable, str(ROOT / "bench/studies/philly"), "--data", str(tmp_path), "--nodes", "2"]
