@@ -30,7 +30,7 @@ def page(record: dict[str, Any]) -> str:
 
 def _about(record: dict[str, Any]) -> str:
     return (
-        f"<p>Pods arrive at 1,213 nodes with 6,212 GPUs and never leave; a pod that does not fit is dropped "
+        "<p>Pods arrive at the nodes one by one and never leave; a pod that does not fit is dropped "
         f"(Weng et al., USENIX ATC 2023). {record['seeds']} seeds for each line; the band is their range. "
         f"{record['outside']} of {record['compared']} figures differ from the published mean by more than "
         f"{TOLERANCE} percentage points; the largest difference is {record['largest_difference']}. "
