@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from muster.engine.core.plan import PodReason
+from muster.engine.core.plan import Plan, PodReason
 from muster.engine.core.session import Log, Session, silent
 from muster.engine.core.state import Objects
 from muster.model.core import Node
@@ -33,6 +33,7 @@ from muster.sim.traces.table import Trace
 GPU_SHARE = "gpu-share"
 MIN_GAP_S = 1.0  # between cycles that follow events
 MAX_REASONS = 1000
+_IN_ORDER = frozenset(("enqueue", "allocate", "backfill"))  # actions that evict nothing
 # A run is stopped if so many cycles evict pods and no job completes or starts for the first time.
 MAX_FRUITLESS_CYCLES = 5000
 
@@ -161,8 +162,22 @@ class ReplayRun:
         cluster.store.events.clear()
         self._pods_evicted += len(outcome.evicted)
         self._warnings.update(dict.fromkeys(plan.warnings))
-        cycles.dirty = bool(outcome.bound or outcome.evicted or plan.phases or plan.promises_changed)
+        cycles.dirty = bool(outcome.bound or outcome.evicted or plan.promises_changed or self._phases_matter(plan))
         return self._goes_on(bool(outcome.evicted), (finished, started) != (jobs.completed, jobs.started))
+
+    def _phases_matter(self, plan: Plan) -> bool:
+        """Returns whether the phases that a cycle changed may change what the next one decides.
+
+        Phases decide which groups are admitted, and a group that is admitted is served in the same cycle. So they do
+        not matter if no group waits for its admission.
+        """
+        actions, state = self._scheduler.config.actions, self._state
+        if not plan.phases or not _IN_ORDER.issuperset(actions) or actions[0] != "enqueue":
+            return bool(plan.phases)
+        waiting = [*state.unsettled.values()]
+        for cls in () if state.backlog is None else state.backlog.classes.values():
+            waiting += cls.jobs.values() if cls.pending else ()
+        return any(job.is_pending and plan.phases.get(job.key) != "Inqueue" for job in waiting)
 
     def _goes_on(self, evicted: bool, progressed: bool) -> bool:
         self._fruitless = 0 if progressed else self._fruitless + evicted
