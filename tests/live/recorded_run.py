@@ -1,9 +1,9 @@
 """Plays a trace against a live scheduler and records when its jobs were submitted, started and ended.
 
 The recorder submits and ends jobs, one action at a time. Before the next action there is a gap, and the scheduler has
-run a cycle. An API server creates and deletes one object at a time, and a trace has
-one submission and one end per job. The recorder therefore stops the scheduler's process (SIGSTOP) for the milliseconds
-in which it creates or deletes the pods of a job; `spread` leaves this out.
+run a cycle. An API server creates and deletes one object at a time, and a trace has one submission and one end per job.
+The recorder therefore stops the scheduler's process (SIGSTOP) for the milliseconds in which it creates or deletes the
+pods of a job; `spread` leaves this out.
 """
 
 from __future__ import annotations
