@@ -1,3 +1,5 @@
+"""A replay reaches every event of a trace whose times are Unix times."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,3 +1,5 @@
+"""The recorded run of the live scheduler in bench/records, replayed."""
+
 from __future__ import annotations
 
 import json
