@@ -40,7 +40,7 @@ def plan_of(session: Session) -> Plan:
     plan.nominated = dict(plan.pipelined) if session.volcano else session.promises.nominations
     _effects(session, plan)
     if not session.explains:
-        for job in {**session.state.unsettled, **session.active}.values():
+        for job in {**session.state.unsettled.jobs, **session.active}.values():
             _plan_job(session, job, plan)
         return plan
     for job in session.state.jobs.values():

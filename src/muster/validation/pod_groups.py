@@ -127,7 +127,7 @@ def _smallest(job: Job) -> dict[str, int]:
 
 def _priority(session: Session, job: Job, locator: Locator) -> Iterator[Finding]:
     name = job.group.spec.priority_class_name
-    classes = session.state.classes()
+    classes = session.state.objects["PriorityClass"]
     if name and name not in classes and not name.startswith("system-"):
         message = f"priorityClassName is {name}, and there is no such PriorityClass: its priority is the default"
         yield locator.finding("warning", *_subject(job, session), "priority-class", message, suggest(name, classes))

@@ -121,6 +121,17 @@ def read_job(key: str, group: PodGroup, objects: Mapping[str, Mapping[str, Objec
     return job
 
 
+def read_again(job: Job, objects: Mapping[str, Mapping[str, Object]]) -> None:
+    """Reads the job's group again; its tasks stay."""
+    fresh = read_job(job.key, job.group, objects)
+    job.created, job.queue_name = fresh.created, fresh.queue_name
+    job.priority, job.has_priority_class = fresh.priority, fresh.has_priority_class
+    job.min_available = fresh.min_available
+    job.disrupted_whole, job.never_preempts = fresh.disrupted_whole, fresh.never_preempts
+    job.roles, job.min_resources, job.phase = fresh.roles, fresh.min_resources, fresh.phase
+    job.mark_changed()
+
+
 def group_priority(group: PodGroup, classes: Mapping[str, Object]) -> int:
     """Volcano: the priority of a job is that of its PodGroup's class, else of the default class, else 0."""
     named = classes.get(group.spec.priority_class_name)

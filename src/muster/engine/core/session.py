@@ -309,7 +309,7 @@ class Session:
 
     def waiting_classes(self, *, pending: bool) -> list[JobClass]:
         """Returns the classes of jobs that wait to be admitted, or that are admitted; none if reasons are given."""
-        backlog = self.state.backlog
+        backlog = self.state.unsettled.backlog
         found = () if backlog is None else backlog.classes.values()
         return [cls for cls in found if cls.pending == pending]
 

@@ -11,11 +11,10 @@ import itertools
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 
-from muster.engine.core.backlog import Backlog
 from muster.engine.core.described_owners import DescribedOwners
 from muster.engine.core.hooks import Reason
-from muster.engine.core.job_changes import JobChanges, JobReader, JobsByName
-from muster.engine.core.jobs import ON_NODE, Attempt, Job, Queue, Shape, Shapes, Status, Task
+from muster.engine.core.job_changes import JobChanges, JobsByName
+from muster.engine.core.jobs import ON_NODE, Job, Queue, Shape, Shapes, Status, Task
 from muster.engine.core.native_changes import NativeChanges
 from muster.engine.core.native_groups import WORKLOADS, group_of, job_of, object_of, root_jobs
 from muster.engine.core.nodes import Nodes
@@ -25,14 +24,16 @@ from muster.engine.core.reading import (
     in_memory_group,
     native_group,
     priority_of,
+    read_again,
     read_job,
     read_queue,
     read_task,
 )
 from muster.engine.core.resources import Axis
+from muster.engine.core.unsettled_jobs import UnsettledJobs
 from muster.engine.evictions.promises import PromiseRecord
 from muster.model.collector import collector_paused
-from muster.model.core import Node, Pod, PriorityClass
+from muster.model.core import Node, Pod
 from muster.model.custom import ConfiguredApplication
 from muster.model.meta import Object
 from muster.model.quantity import QuantityError
@@ -61,11 +62,8 @@ class State:
         self._native = NativeChanges()
         self.changes = JobChanges()
         self._in_order = JobsByName()
-        self._reads = JobReader()
-        self.backlog: Backlog | None = None  # waiting jobs in classes, while cycles give no reasons
         self._named: dict[str, dict[str, None]] = {}  # PodGroup → the pods that name it
-        self.unsettled: dict[str, Job] = {}  # the jobs that may need a decision, also those whose queue does not exist
-        self._reader: object = None
+        self.unsettled = UnsettledJobs()
 
     # --- reading
 
@@ -237,9 +235,6 @@ class State:
                 self.axis.learn(amounts)
         self.nodes.grow()
 
-    def classes(self) -> dict[str, PriorityClass]:
-        return {key: c for key, c in self.objects["PriorityClass"].items() if isinstance(c, PriorityClass)}
-
     def _job(self, key: str, group: PodGroup) -> Job:
         job = read_job(key, group, self.objects)
         job.changes = self.changes.log
@@ -253,13 +248,7 @@ class State:
             job.group = native_group(job.key, self.objects, job) or job.group
         elif job.tasks and job.key not in self.objects["PodGroup"]:
             job.group = group_of_all(job, self.lookup, self._owners.kinds)
-        fresh = read_job(job.key, job.group, self.objects)
-        job.created, job.queue_name = fresh.created, fresh.queue_name
-        job.priority, job.has_priority_class = fresh.priority, fresh.has_priority_class
-        job.min_available = fresh.min_available
-        job.disrupted_whole, job.never_preempts = fresh.disrupted_whole, fresh.never_preempts
-        job.roles, job.min_resources, job.phase = fresh.roles, fresh.min_resources, fresh.phase
-        job.mark_changed()
+        read_again(job, self.objects)
         self._enter_queue(job)
 
     def jobs_of_queues(self) -> Mapping[str, Job]:
@@ -269,44 +258,12 @@ class State:
     def active(self, reader: object, classes_in: tuple[str, ...] = ()) -> dict[str, Job]:
         """Returns the jobs that changed since a cycle of this reader (a configuration) found them settled.
 
-        Waiting jobs in one of the phases `classes_in` are left out: `backlog` has them in classes.
+        Waiting jobs in one of the phases `classes_in` are left out: `unsettled.backlog` has them in classes.
         """
-        for job in self.unsettled.values():
-            job.attempt = Attempt()
-        changed = self._reads.take(self.changes)
-        found = self.unsettled
-        if self._reader is not reader or changed is None:
-            self._reader = reader
-            for job in self.jobs.values():
-                job.settled = 0
-            changed = self.jobs.values()
-            self.backlog = None
-        found.update({job.key: job for job in changed})
-        if classes_in:
-            if self.backlog is None or self.backlog.phases != classes_in:
-                changed, self.backlog = self.jobs.values(), Backlog(classes_in)
-            self._place(changed, found, self.backlog)
-        elif self.backlog is not None:
-            found.update(self.backlog.jobs())
-            self.backlog = None
-        self.unsettled = {
-            key: job for key in sorted(found)
-            if (job := found[key]).settled != job.generation and self.jobs.get(key) is job
-        }  # fmt: skip
-        self.changes.forget(len(self.jobs))
+        found = self.unsettled.update(self.jobs, self.changes, self.objects["PodGroup"], reader, classes_in)
         if len(self._in_order) == len(self.jobs):
-            return dict(self.unsettled)
-        return {key: job for key, job in self.unsettled.items() if job.queue is not None}
-
-    def _place(self, changed: Iterable[Job], found: dict[str, Job], backlog: Backlog) -> None:
-        """Puts the jobs that wait into their classes, and removes them from `found`."""
-        groups = self.objects["PodGroup"]
-        for job in changed:
-            if self.jobs.get(job.key) is not job:
-                if job.key not in self.jobs:
-                    backlog.discard(job.key)
-            elif backlog.place(job, groups):
-                found.pop(job.key, None)
+            return dict(found)
+        return {key: job for key, job in found.items() if job.queue is not None}
 
     def _enter_queue(self, job: Job) -> None:
         if job.queue is not None:

@@ -252,7 +252,7 @@ class Answers:
             passed = term.filter(self.task, view).code == 0
             fits = passed if fits is None else fits & passed
         if fits is None:
-            return self.score(view)
+            return self.score(view).copy()  # the score may be the kept answer of a static scorer
         return np.where(fits, self.score(view), _NOTHING) if fits.any() else np.full(len(view), _NOTHING)
 
     def score(self, view: NodeView) -> Floats:

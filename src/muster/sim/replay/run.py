@@ -174,8 +174,8 @@ class ReplayRun:
         actions, state = self._scheduler.config.actions, self._state
         if not plan.phases or not _IN_ORDER.issuperset(actions) or actions[0] != "enqueue":
             return bool(plan.phases)
-        waiting = [*state.unsettled.values()]
-        for cls in () if state.backlog is None else state.backlog.classes.values():
+        waiting = [*state.unsettled.jobs.values()]
+        for cls in () if state.unsettled.backlog is None else state.unsettled.backlog.classes.values():
             waiting += cls.jobs.values() if cls.pending else ()
         return any(job.is_pending and plan.phases.get(job.key) != "Inqueue" for job in waiting)
 

@@ -1,3 +1,5 @@
+"""One replay: the clock, evictions, nodes that come and go, and the reference for its times."""
+
 from __future__ import annotations
 
 import math

@@ -1,0 +1,73 @@
+"""The jobs that may need a decision of the next cycle: what changed, and what the last cycle left unsettled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from muster.engine.core.backlog import Backlog
+from muster.engine.core.job_changes import JobChanges, JobReader
+from muster.engine.core.jobs import Attempt, Job
+from muster.model.meta import Object
+
+
+class UnsettledJobs:
+    """Follows the changes of a state's jobs for one reader (a configuration) at a time."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, Job] = {}  # also those whose queue does not exist
+        self.backlog: Backlog | None = None  # waiting jobs in classes, while cycles give no reasons
+        self._reads = JobReader()
+        self._reader: object = None
+
+    def update(
+        self,
+        jobs: Mapping[str, Job],
+        changes: JobChanges,
+        groups: Mapping[str, Object],
+        reader: object,
+        classes_in: tuple[str, ...],
+    ) -> Mapping[str, Job]:
+        """Reads the changes since the last call; returns the jobs that are not settled and not in the backlog.
+
+        Jobs that wait in one of the phases `classes_in` are in the backlog.
+        """
+        for job in self.jobs.values():
+            job.attempt = Attempt()
+        changed = self._reads.take(changes)
+        found = self.jobs
+        if self._reader is not reader or changed is None:
+            self._reader = reader
+            for job in jobs.values():
+                job.settled = 0
+            changed = jobs.values()
+            self.backlog = None
+        found.update({job.key: job for job in changed})
+        if classes_in:
+            if self.backlog is None or self.backlog.phases != classes_in:
+                changed, self.backlog = jobs.values(), Backlog(classes_in)
+            _classify(changed, jobs, groups, found, self.backlog)
+        elif self.backlog is not None:
+            found.update(self.backlog.jobs())
+            self.backlog = None
+        self.jobs = {
+            key: job for key in sorted(found)
+            if (job := found[key]).settled != job.generation and jobs.get(key) is job
+        }  # fmt: skip
+        changes.forget(len(jobs))
+        return self.jobs
+
+
+def _classify(
+    changed: Iterable[Job],
+    jobs: Mapping[str, Job],
+    groups: Mapping[str, Object],
+    found: dict[str, Job],
+    backlog: Backlog,
+) -> None:
+    """Puts the jobs that wait into their classes, and removes them from `found`."""
+    for job in changed:
+        if jobs.get(job.key) is not job:
+            if job.key not in jobs:
+                backlog.discard(job.key)
+        elif backlog.place(job, groups):
+            found.pop(job.key, None)
