@@ -70,10 +70,12 @@ def test_every_job_runs_once_for_its_duration_and_the_samples_add_up(
 
     assert not result.warnings
     done = ~np.isnan(result.end)
-    assert done.all() == (not result.reasons)
-    assert done.all(), result.reasons  # both queues may use the whole cluster, and every job fits on it
-    assert (result.start >= trace.submit).all() and (result.end >= result.start + trace.duration - 1e-6).all()
-    assert np.allclose(result.run - result.lost, trace.duration, atol=1e-6)
+    # Every job fits on the cluster. Volcano: jobs of several queues may each be too large for their queue's share.
+    assert sorted(result.reasons) == np.flatnonzero(~done).tolist()
+    assert all("> share" in reason for reason in result.reasons.values()), result.reasons
+    assert (result.start >= trace.submit)[done].all()
+    assert (result.end >= result.start + trace.duration - 1e-6)[done].all()
+    assert np.allclose((result.run - result.lost)[done], trace.duration[done], atol=1e-6)
     stopped = (result.evictions + result.node_losses) > 0
     assert not result.lost[~stopped].any()
     if checkpoint is not None:
@@ -81,7 +83,7 @@ def test_every_job_runs_once_for_its_duration_and_the_samples_add_up(
         assert (result.lost <= stops * checkpoint + 1e-6).all()
     if not stopped.any():
         # Nothing terminates, so the GPUs of a job without further pods are allocated exactly while it runs.
-        assert np.allclose(result.end - result.start, result.run, atol=1e-6)
+        assert np.allclose((result.end - result.start)[done], result.run[done], atol=1e-6)
 
     samples = result.samples
     ends = np.append(samples.times[1:], result.last)
@@ -97,4 +99,5 @@ def test_every_job_runs_once_for_its_duration_and_the_samples_add_up(
     running = (samples.running * spans[:, :, 0]).sum()
     waiting = (samples.waiting * spans[:, :, 0]).sum()
     assert math.isclose(running, float(result.run.sum()), rel_tol=1e-9, abs_tol=1e-6)
-    assert math.isclose(running + waiting, float((result.end - trace.submit).sum()), rel_tol=1e-9, abs_tol=1e-6)
+    in_system = np.where(done, result.end, result.last) - trace.submit
+    assert math.isclose(running + waiting, float(in_system.sum()), rel_tol=1e-9, abs_tol=1e-6)
