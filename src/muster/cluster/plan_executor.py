@@ -35,7 +35,8 @@ class PlanExecutor:
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
         self._count = 0
-        self._nominated: dict[str, str] = {}  # of the last plan without reasons
+        # pods with a nomination, of the input and of the last plan without reasons
+        self._nominated = {key for key, pod in store.of(Pod).items() if pod.status.nominated_node_name}
 
     def execute(self, plan: Plan) -> Outcome:
         self._count += 1
@@ -109,12 +110,12 @@ class PlanExecutor:
     def _nominate(self, plan: Plan) -> None:
         """Writes only the nodes that are kept for pods: the plan has no reasons."""
         table = self._store.of(Pod)
-        gone = self._nominated.keys() - plan.nominated.keys()
+        gone = self._nominated - plan.nominated.keys()
         for key, node in (*plan.nominated.items(), *((key, "") for key in sorted(gone))):
             pod = table.get(key)
             if pod is not None and not pod.spec.node_name and pod.status.nominated_node_name != node:
                 self._store.write(replace(pod, status=replace(pod.status, nominated_node_name=node)))
-        self._nominated = dict(plan.nominated)
+        self._nominated = set(plan.nominated)
 
     def _update_groups(self, plan: Plan) -> None:
         table = self._store.of(PodGroup)
