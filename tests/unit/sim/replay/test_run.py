@@ -88,12 +88,12 @@ def test_the_reference_agrees_with_the_formula_of_m_m_c() -> None:
 @pytest.mark.long
 def test_m_m_c() -> None:
     """The waiting time of so few jobs varies by chance; that of the reference for the same jobs does not."""
-    submit, duration = m_m_c(4000)
-    trace = job_trace(submit=submit, duration=duration, gpus=[1] * 4000, pods=[1] * 4000)
+    submit, duration = m_m_c(2000)
+    trace = job_trace(submit=submit, duration=duration, gpus=[1] * 2000, pods=[1] * 2000)
     result = fifo(trace, 1, SERVERS)
     completion = float((result.end - trace.submit).mean())
     assert completion == pytest.approx(erlang_c() + MEAN_S, rel=0.02)
-    reference = np.array(fifo_starts(submit, duration, [1] * 4000, SERVERS))
+    reference = np.array(fifo_starts(submit, duration, [1] * 2000, SERVERS))
     assert float((result.start - trace.submit).mean()) == pytest.approx(float((reference - submit).mean()), rel=0.02)
     assert float(np.abs(result.start - reference).max()) < 60  # a cycle comes at most a second later, and delays add up
     assert float(result.samples.allocated[:-1, 0, 2].mean()) == pytest.approx(SERVERS * LOAD, rel=0.02)
