@@ -30,7 +30,7 @@ LIMIT_S = 300.0  # CPU seconds of one replay
 @click.command()
 @click.option("--data", type=click.Path(exists=True, file_okay=False, path_type=Path), required=True,
               help="The folder with philly.csv.")  # fmt: skip
-@click.option("--nodes", type=click.IntRange(min=1), default=80, show_default=True, help="Nodes with eight GPUs.")
+@click.option("--nodes", type=click.IntRange(min=1), default=96, show_default=True, help="Nodes with eight GPUs.")
 @click.option("--jobs", type=click.IntRange(min=1), help="Only the first jobs of the trace.")
 @click.option("--policies", default=",".join(POLICIES), show_default=True, help="Names with commas.")
 @click.option("--processes", type=click.IntRange(min=1), default=os.cpu_count() or 1, show_default=True)
