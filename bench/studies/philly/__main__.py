@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ LIMIT_S = 300.0  # CPU seconds of one replay
               help="Write philly.json and philly.html there.")  # fmt: skip
 def main(data: Path, nodes: int, jobs: int | None, policies: str, processes: int, save: Path | None) -> None:
     """Replays the Philly trace and compares three policies."""
-    trace = read_trace([str(data / "philly.csv")])
+    trace = replace(read_trace([str(data / "philly.csv")]), source="philly.csv")  # the record names no folder
     if jobs is not None:
         trace = trace.select(np.arange(min(jobs, len(trace))))
     shared = trace, cluster(trace, nodes)

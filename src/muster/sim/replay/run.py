@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import time
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -80,7 +81,7 @@ class _Cycles:
     last: float = -math.inf
     deadline: float | None = None  # of the last plan
     count: int = 0
-    seconds: list[float] = field(default_factory=list)
+    seconds: array[float] = field(default_factory=lambda: array("d"))
 
     def next_time(self, now: float) -> float:
         if not self.dirty:
