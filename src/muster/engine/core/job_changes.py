@@ -64,13 +64,16 @@ class JobsByName(Mapping[str, "Job"]):
         self._gone: list[str] = []  # keys that are to be removed
 
     def put(self, job: Job) -> None:
-        if job.key not in self._jobs:
-            self._new.append(job.key)
+        known = job.key in self._jobs
         self._jobs[job.key] = job
+        if not known:
+            self._new.append(job.key)
+            self._limit_changes()
 
     def discard(self, key: str) -> None:
         if self._jobs.pop(key, None) is not None:
             self._gone.append(key)
+            self._limit_changes()
 
     def __iter__(self) -> Iterator[str]:
         if self._new or self._gone:
@@ -85,6 +88,11 @@ class JobsByName(Mapping[str, "Job"]):
 
     def __len__(self) -> int:
         return len(self._jobs)
+
+    def _limit_changes(self) -> None:
+        """Keeps the lists of changes short while nobody reads the order."""
+        if len(self._new) + len(self._gone) > max(_LEAST_KEPT, len(self._jobs)):
+            self._update()
 
     def _update(self) -> None:
         if len(self._new) + len(self._gone) > _FEW:
