@@ -16,6 +16,18 @@ Pair = tuple[str | None, str | None]
 
 
 @dataclass(slots=True)
+class CycleRecord:
+    """What one cycle of a run did. Evictions by controllers belong to the cycle after which they happened."""
+
+    number: int  # 1 is the first
+    time: float  # of the virtual clock
+    binds: dict[str, str]  # pod → node
+    evictions: list[Eviction]
+    pending: int  # pods of ours without a node after the cycle
+    seconds: float  # how long the cycle took; differs from run to run, so no result may show it
+
+
+@dataclass(slots=True)
 class Result:
     """The decisions of a simulation, and the cluster at its end."""
 
@@ -28,6 +40,7 @@ class Result:
     devices: dict[str, list[int]] = field(default_factory=dict)
     shares: dict[str, dict[int, int]] = field(default_factory=dict)  # pod → device → thousandths of it
     cycles: int = 0
+    history: list[CycleRecord] = field(default_factory=list, repr=False)  # one per cycle
     summary: Summary = field(default_factory=Summary)
     pictures: dict[str, list[Picture]] = field(default_factory=dict, repr=False)  # node → its devices, for the report
     configuration: LoadedConfig | None = field(default=None, repr=False)

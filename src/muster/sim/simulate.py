@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from time import perf_counter
 
 from muster.cluster.embedded import EmbeddedCluster
 from muster.cycle.requirements import warnings
@@ -26,7 +27,7 @@ from muster.model.meta import controller
 from muster.model.pod_states import is_terminating
 from muster.sim import summary
 from muster.sim.group_controllers import open_cluster
-from muster.sim.result import Result
+from muster.sim.result import CycleRecord, Result
 from muster.sim.summary import Breaches
 
 MAX_CYCLES = 10_000
@@ -93,6 +94,7 @@ class Run:
                 self.cluster.advance(due)
             self.breaches.note_gangs([eviction.pod for eviction in self.cluster.evicted])
             result.evictions += self.cluster.evicted
+            result.history[-1].evictions += self.cluster.evicted
             self.cluster.evicted.clear()
             self.cluster.follow(self.state)
             if (cycles is None or cycles > MAX_CYCLES) and self.repeats():
@@ -101,7 +103,9 @@ class Run:
     def cycle(self) -> bool:
         """Runs a cycle and applies its plan; returns whether anything changed."""
         result, cluster = self.result, self.cluster
-        self.plan = plan = self.scheduler.cycle(self.state, cluster.clock.now(), self.log)
+        began, now = perf_counter(), cluster.clock.now()
+        self.plan = plan = self.scheduler.cycle(self.state, now, self.log)
+        seconds = perf_counter() - began
         result.cycles += 1
         outcome = cluster.apply(plan)
         pods = cluster.store.of(Pod)
@@ -109,7 +113,10 @@ class Run:
             self.bound[key] = node, pods[key].metadata.uid
         gone = set(outcome.evicted)
         self.breaches.note(gone)
-        result.evictions += [eviction for eviction in plan.evictions if eviction.pod in gone]
+        evictions = [eviction for eviction in plan.evictions if eviction.pod in gone]
+        result.evictions += evictions
+        record = CycleRecord(result.cycles, now, outcome.bound, evictions, len(plan.reasons), seconds)
+        result.history.append(record)
         self.devices.update(plan.devices)
         self.shares.update(plan.shares)
         self.unbindable = {key: why for key, why in outcome.failed.items() if key in plan.binds}

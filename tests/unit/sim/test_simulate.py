@@ -41,6 +41,15 @@ def test_preemption_ends_with_the_preemptor_bound_and_the_victim_made_anew() -> 
     assert result.summary.settled
 
 
+def test_the_history_has_a_record_of_every_cycle() -> None:
+    result = run(*full_cluster())
+    assert [record.number for record in result.history] == list(range(1, result.cycles + 1))
+    assert {pod: node for record in result.history for pod, node in record.binds.items()} == result.binds
+    assert [eviction for record in result.history for eviction in record.evictions] == result.evictions
+    assert result.history[-1].pending == len(result.pending)
+    assert [record.time for record in result.history] == sorted(record.time for record in result.history)
+
+
 def test_after_one_cycle_the_preemptor_still_waits_for_the_capacity() -> None:
     result = run(*full_cluster(), cycles=1)
     assert result.cycles == 1
