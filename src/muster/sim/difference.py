@@ -1,0 +1,125 @@
+"""The difference between two simulations, by group: which pods are bound, moved, evicted, waiting or removed.
+
+`muster plan` compares a cluster without and with new manifests; `muster simulate` compares two inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from muster.engine.core.jobs import Task
+from muster.engine.core.plan import Eviction
+from muster.model.pod_states import is_finished, is_terminating
+from muster.sim.group_names import shown_group
+from muster.sim.result import Result
+
+__all__ = ["Difference", "GroupDifference"]
+
+
+@dataclass(slots=True)
+class GroupDifference:
+    """What differs for the pods of one group between the first and the second simulation."""
+
+    group: str  # namespace/name of the PodGroup, of the owner, or of a pod without one
+    queue: str
+    bound: dict[str, str] = field(default_factory=dict)  # has a node only in the second: pod → node
+    moved: dict[str, tuple[str, str]] = field(default_factory=dict)  # pod → its nodes in the first and the second
+    evicted: list[Eviction] = field(default_factory=list)  # only in the second
+    spared: list[Eviction] = field(default_factory=list)  # evicted only in the first
+    waiting: dict[str, str] = field(default_factory=dict)  # pending only in the second: pod → why
+    removed: dict[str, str] = field(default_factory=dict)  # bound in the first, absent from the second: pod → node
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "group": self.group,
+            "queue": self.queue,
+            "bound": self.bound,
+            "moved": {pod: list(nodes) for pod, nodes in self.moved.items()},
+            "evicted": [_plain(eviction) for eviction in self.evicted],
+            "spared": [_plain(eviction) for eviction in self.spared],
+            "waiting": self.waiting,
+            "removed": self.removed,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Compares the ends of two simulations and the evictions on the way there."""
+
+    first: Result
+    second: Result
+
+    @property
+    def groups(self) -> list[GroupDifference]:
+        """Returns the groups with a difference, sorted by name."""
+        found: dict[str, GroupDifference] = {}
+        owners = _Owners(self.first, self.second)
+
+        def of(pod: str) -> GroupDifference:
+            group, queue = owners.of(pod)
+            return found.setdefault(group, GroupDifference(group, queue))
+
+        one, two = _nodes(self.first), _nodes(self.second)
+        for pod in sorted({*one, *two}):
+            match one.get(pod), two.get(pod):
+                case None, str(node):
+                    of(pod).bound[pod] = node
+                case str(node), None if pod not in self.second.pending and pod not in self.second.state.tasks:
+                    of(pod).removed[pod] = node
+                case str(before), str(after) if before != after:
+                    of(pod).moved[pod] = before, after
+        for pod, reason in sorted(self.second.pending.items()):
+            if pod not in self.first.pending:
+                of(pod).waiting[pod] = reason
+        gone, kept = ({eviction.pod for eviction in run.evictions} for run in (self.second, self.first))
+        for eviction in self.second.evictions:
+            if eviction.pod not in kept:
+                of(eviction.pod).evicted.append(eviction)
+        for eviction in self.first.evictions:
+            if eviction.pod not in gone:
+                of(eviction.pod).spared.append(eviction)
+        for group in found.values():
+            for eviction in group.evicted:
+                group.removed.pop(eviction.pod, None)  # it is reported as evicted
+        return [group for _, group in sorted(found.items())]
+
+    def to_dict(self) -> dict[str, object]:
+        """Returns the groups with a difference, and the number of pods of each kind."""
+        groups = self.groups
+        kinds = ("bound", "moved", "evicted", "spared", "waiting", "removed")
+        counts = {kind: sum(len(getattr(group, kind)) for group in groups) for kind in kinds}
+        return {"counts": counts, "groups": [group.to_dict() for group in groups]}
+
+
+class _Owners:
+    """Finds the group and the queue of a pod that exists in one of the two simulations, or will be created."""
+
+    def __init__(self, first: Result, second: Result) -> None:
+        self._runs = (second, first)
+        self._absent: dict[str, str] = {}
+        for run in self._runs:
+            absent = run.cluster.missing_pods(run.state.ours)
+            self._absent.update((pod, group) for pod, group, _ in absent if pod not in self._absent)
+
+    def of(self, pod: str) -> tuple[str, str]:
+        for run in self._runs:
+            task: Task | None = run.state.tasks.get(pod)
+            if task is not None:
+                return shown_group(task), "" if task.job is None else task.job.queue_name
+        group = self._absent.get(pod, pod)
+        known = (run.state.jobs.get(group) for run in self._runs)
+        return group, next((job.queue_name for job in known if job is not None), "")
+
+
+def _nodes(result: Result) -> Mapping[str, str]:
+    """Returns the node of every pod that has one at the end and is neither finished nor terminating."""
+    return {
+        key: task.pod.spec.node_name
+        for key, task in result.state.tasks.items()
+        if task.pod.spec.node_name and not is_finished(task.pod) and not is_terminating(task.pod)
+    }
+
+
+def _plain(eviction: Eviction) -> dict[str, str]:
+    return {"pod": eviction.pod, "node": eviction.node, "for": eviction.by, "by": eviction.rule}
