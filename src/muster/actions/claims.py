@@ -80,12 +80,26 @@ class Claims:
 
     def solve(self, job: Job, *, within: bool = False) -> Statement | None:
         """Returns a statement with the evictions and promises of a claim for the job; None if it cannot be served."""
+        statement = self._solve(job, within=within)
+        spared = self.session.promises.claimants(job)
+        if statement is None or not any(m.kind == MoveKind.EVICT and _in(m.job, spared) for m in statement.moves):
+            return statement
+        statement.discard()
+        for pool in self._pools.values():
+            pool.known.clear()
+        statement = self._solve(job, within=within, spared=spared)
+        if statement is None:
+            self.session.promises.counterclaims.add(job.key)
+        return statement
+
+    def _solve(self, job: Job, *, within: bool, spared: frozenset[str] = frozenset()) -> Statement | None:
+        """Searches for victims among all jobs but those that are spared."""
         queue = job.queue
         gang = not self.session.pipelined(job)
         tasks = self._claimable(job, gang)
         if queue is None or not tasks or self.session.closed(queue) is not None:
             return None
-        kind = self._kind(job, tasks, gang, within)
+        kind = self._kind(job, tasks, gang, within) if not spared else None
         need = self._short(job) if gang else 1
         decided = len(self.session.committed) + len(self.session.reserved)
         if kind is not None and kind in self._failed:
@@ -93,7 +107,7 @@ class Claims:
             if then == decided and failed <= need:
                 return None
         for resort in (False, True) if self.rule == RECLAIM or self.session.promises.kept else (False,):
-            found = self._with_victims(job, tasks, gang, within, resort)
+            found = self._with_victims(job, tasks, gang, within, resort, spared)
             if found is not None:
                 return found
         if kind is not None:
@@ -121,14 +135,16 @@ class Claims:
             return None
         return (job.queue_name, *alike.pop(), self.units.priority(job))
 
-    def _with_victims(self, job: Job, tasks: list[Task], gang: bool, within: bool, resort: bool) -> Statement | None:
+    def _with_victims(
+        self, job: Job, tasks: list[Task], gang: bool, within: bool, resort: bool, spared: frozenset[str]
+    ) -> Statement | None:
         session, queue = self.session, job.queue
         assert queue is not None
         root = sub_group_tree(job)
         best: Solution | None = None
         orders = list(self._orders(job, tasks, gang))
         for order in orders:
-            claim = Claim(self.rule, job, queue, self._least(job, order, gang), resort, within=within)
+            claim = Claim(self.rule, job, queue, self._least(job, order, gang), resort, within=within, spared=spared)
             if not claim.tasks or (self.rule == RECLAIM and not session.deserves(queue, claim.request)):
                 continue
             if not self._admitted(claim):
@@ -161,7 +177,7 @@ class Claims:
         if best is None:
             return None
         _, order, node_set, search = best
-        claim = Claim(self.rule, job, queue, self._least(job, order, gang), resort, within=within)
+        claim = Claim(self.rule, job, queue, self._least(job, order, gang), resort, within=within, spared=spared)
         evicting = EvictingPlacement(session, self.units, self._pool(claim), claim)
         statement = session.statement()
         if self._attempt(evicting, statement, order, gang, node_set, search):
@@ -188,7 +204,7 @@ class Claims:
         """Returns the pool of possible victims; claims of one queue and priority share it."""
         queues = giving(self.session, self.units, claim)
         takes_promises = claim.last_resort and self.rule != RECLAIM
-        if claim.within or takes_promises or not self._opinions.names_all:
+        if claim.within or claim.spared or takes_promises or not self._opinions.names_all:
             return VictimPool(self.session, self.units, self._opinions, claim, queues)
         priorities = (claim.priority, claim.pod_priority)
         kind = (claim.queue.name, *priorities, claim.last_resort, *(queue.name for queue in queues))
@@ -373,3 +389,7 @@ def _enough_at_most(session: Session, tasks: Sequence[Task], pool: VictimPool, n
         if int(np.minimum(copies, len(some)).sum()) < len(some):
             return False
     return True
+
+
+def _in(job: Job | None, keys: frozenset[str]) -> bool:
+    return job is not None and job.key in keys

@@ -215,7 +215,7 @@ def _jobs(units: Units, claim: Claim, queues: Sequence[Queue]) -> list[Job]:
         return [claim.job]
     return [
         job for queue in queues for job in queue.jobs.values()
-        if (job.count[Status.RUNNING] or job.count[Status.BOUND])
+        if (job.count[Status.RUNNING] or job.count[Status.BOUND]) and job.key not in claim.spared
         and (claim.rule != PREEMPT or units.priority(job) < claim.priority)
     ]  # fmt: skip
 

@@ -41,6 +41,7 @@ class Claim:
     priority: int = 0  # of the job
     pod_priority: int = 0  # the lowest of its pods
     within: bool = False  # preempt: victims are pods of the claiming job itself
+    spared: frozenset[str] = frozenset()  # jobs that are no victims, because they claimed from this one
     usage: dict[str, dict[str, int]] = field(default_factory=dict)  # queue → its usage when the claim began
 
     def __post_init__(self) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 GRACE_S = 30.0  # after the last victim has gone
 BACKOFF_S, LONGEST_BACKOFF_S = 10.0, 300.0
+COUNTERCLAIM_S = 600.0  # so long a job does not claim from a job that claimed from it
 
 
 @dataclass(slots=True)
@@ -37,6 +38,7 @@ class PromiseRecord:
     free_since: dict[str, float] = field(default_factory=dict)  # job → when nothing more was being released for it
     backoff: dict[str, ClaimBackoff] = field(default_factory=dict)  # by job
     withdrawn: dict[str, str] = field(default_factory=dict)  # pod → a nomination that is void but still on the pod
+    claimed: dict[str, dict[str, float]] = field(default_factory=dict)  # job → the job that claimed from it → when
 
 
 class Promises:
@@ -50,6 +52,7 @@ class Promises:
         self.free_since: dict[str, float] = {}
         self.reasons: dict[str, str] = {}  # job → why its promise was withdrawn
         self.made: set[str] = set()  # jobs that got a promise in this cycle
+        self.counterclaims: set[str] = set()  # jobs that could claim now but for a claim that was made from them
 
     # --- the start of a cycle
 
@@ -155,6 +158,8 @@ class Promises:
         for move in statement.moves:
             if move.kind == MoveKind.PIPELINE:
                 mine.update((t.key, names[n]) for t, n in zip(move.tasks, move.nodes, strict=True))
+            elif move.kind == MoveKind.EVICT and move.job is not None and move.job is not job:
+                self.record.claimed.setdefault(move.job.key, {})[job.key] = self.session.now
         if job.is_pending:
             self.session.enqueued(job)
             job.phase = "Inqueue"
@@ -169,6 +174,15 @@ class Promises:
             return False
         back = self.record.backoff.get(job.key)
         return back is None or back.until <= self.session.now
+
+    def claimants(self, job: Job) -> frozenset[str]:
+        """Returns the jobs that claimed from this one not long ago.
+
+        Deserved shares follow the demand of all queues. Without this rule, two jobs could evict each other in turn
+        whenever a share changes.
+        """
+        since = self.session.now - COUNTERCLAIM_S
+        return frozenset([by for by, at in self.record.claimed.get(job.key, {}).items() if at > since])
 
     @property
     def nominations(self) -> dict[str, str]:
@@ -187,6 +201,12 @@ class Promises:
         for key in self.bound:
             record.backoff.pop(key, None)
         record.backoff = {key: back for key, back in record.backoff.items() if key in state.jobs}
+        if record.claimed:
+            record.claimed = {
+                key: recent for key, by in record.claimed.items()
+                if key in state.jobs
+                and (recent := {one: at for one, at in by.items() if at > now - COUNTERCLAIM_S and one in state.jobs})
+            }  # fmt: skip
         nominations = self.nominations
         record.withdrawn = {
             key: task.nominated
@@ -210,4 +230,5 @@ class Promises:
             job = self.session.jobs.get(key)
             if job is not None and job.count[Status.PENDING]:
                 ends.append(back.until)
+        ends += [min(self.record.claimed[key].values()) + COUNTERCLAIM_S for key in self.counterclaims]
         return min((end for end in ends if end > now), default=None)

@@ -13,7 +13,7 @@ from muster.config.types import Config, Tier
 from muster.cycle.scheduler import Scheduler
 from muster.engine.core.plan import Plan
 from muster.engine.core.state import State
-from muster.engine.evictions.promises import GRACE_S, ClaimBackoff, PromiseRecord
+from muster.engine.evictions.promises import COUNTERCLAIM_S, GRACE_S, ClaimBackoff, PromiseRecord
 from muster.model.core import Pod
 from muster.model.meta import key as key_of
 from muster.model.pod import PodSchedulingGate
@@ -211,3 +211,42 @@ def test_a_promise_holds_if_its_binding_fails() -> None:
     assert run.cycle(1.0).binds == {"default/a-0": "n1"}
     run.comes(*high("0"))
     assert run.cycle(2.0).binds == {"default/a-0": "n1"}
+
+
+def evicted_by_a(*others: list[Manifest], nodes: int = 1) -> Run:
+    """Job a has evicted job low and is bound; now low has the higher priority and waits."""
+    run = Run(low(), high(), *others, nodes=nodes)
+    assert [e.pod for e in run.cycle().evictions] == ["default/low-0"]
+    run.gone("default/low-0")
+    assert run.cycle(1.0).binds == {"default/a-0": "n1"}
+    run.comes(
+        pod("a-0", "a", "n1", requests=FOUR, priority=10),
+        made("scheduling.k8s.io/v1", "PriorityClass", {"name": "low"}, value=100),
+        pod("low-1", "low", requests=FOUR, priority=100),
+        group("low", "q", phase="Inqueue", priorityClassName="low"),
+    )
+    return run
+
+
+def test_a_job_does_not_claim_from_the_job_that_claimed_from_it_until_some_time_has_passed() -> None:
+    run = evicted_by_a()
+    plan = run.cycle(2.0)
+    assert plan.evictions == [] and plan.again_at == COUNTERCLAIM_S
+    plan = run.cycle(COUNTERCLAIM_S)
+    assert [(e.pod, e.by) for e in plan.evictions] == [("default/a-0", "default/low-1")]
+
+
+def test_it_claims_from_another_job_instead() -> None:
+    run = evicted_by_a(high("b"), nodes=1)
+    run.gone("default/b-0")
+    run.comes(node("n2", cpu=4), pod("b-0", "b", "n2", requests=FOUR, priority=10))
+    assert [e.pod for e in run.cycle(2.0).evictions] == ["default/b-0"]
+
+
+def test_claims_are_forgotten_with_their_jobs() -> None:
+    run = evicted_by_a()
+    assert run.book.claimed == {"default/low": {"default/a": 0.0}}
+    run.gone("default/a-0")
+    run.gone("default/a", "PodGroup")
+    run.cycle(3.0)
+    assert run.book.claimed == {}
