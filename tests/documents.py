@@ -3,7 +3,8 @@
 `python tests/documents.py` writes the real output under every command again, and docs/plugins.md anew; the tests only
 look. A block of commands begins with ```console; a line `$ command` is run, the lines under it are its output. A line
 `…` stands for any lines. All commands of a document are run one after the other, from a folder that looks like the
-repository's root; `cd` holds for the commands after it.
+repository's root; `cd` holds for the commands after it. A block that begins with ```yaml and has the first line
+`# file: NAME` is saved under that name in the current folder, for the commands after it.
 """
 
 from __future__ import annotations
@@ -11,13 +12,19 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import chdir
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from click.testing import CliRunner
+
+from muster.cli import main
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")))
@@ -28,6 +35,10 @@ IN_PLACE = (
 )  # fmt: skip
 ELLIPSIS = "…"
 EXIT = re.compile(r"\s+# exit (\d+)$")
+FILE = re.compile(r"# file: ([\w.-]+)$")
+# Commands that end quickly and start no processes are run in this process, unless they need a shell.
+IN_PROCESS = {"ask", "controllers", "distribute", "explain", "override", "plan", "queues", "simulate", "validate"}
+SHELL = re.compile(r"[|<>$&;*?`~]")
 
 
 @dataclass
@@ -48,17 +59,41 @@ class Command:
         return int(message.group(1)) if message else 0
 
 
-def commands(page: Path) -> list[Command]:
-    found: list[Command] = []
-    inside = False
+@dataclass
+class SavedFile:
+    """A block that a reader saves as a file."""
+
+    line: int
+    name: str
+    lines: list[str] = field(default_factory=list)
+
+
+def steps(page: Path) -> list[Command | SavedFile]:
+    """What a reader of the page types and saves, in order."""
+    found: list[Command | SavedFile] = []
+    fence = ""
     for number, line in enumerate(page.read_text("utf-8").splitlines(), start=1):
+        last = found[-1] if found else None
         if line.startswith("```"):
-            inside = line == "```console"
-        elif inside and line.startswith("$ "):
+            fence = "" if fence else line
+        elif fence == "```yaml" and (file := FILE.match(line)):
+            found.append(SavedFile(number, file.group(1)))
+            fence = "file"
+        elif fence == "file" and isinstance(last, SavedFile):
+            last.lines.append(line)
+        elif fence == "```console" and line.startswith("$ "):
             found.append(Command(number, line[2:]))
-        elif inside:
-            found[-1].output.append(line)
+        elif fence == "```console" and isinstance(last, Command):
+            last.output.append(line)
     return found
+
+
+def commands(page: Path) -> list[Command]:
+    return [step for step in steps(page) if isinstance(step, Command)]
+
+
+def saved_files(page: Path) -> list[SavedFile]:
+    return [step for step in steps(page) if isinstance(step, SavedFile)]
 
 
 class Reader:
@@ -74,12 +109,20 @@ class Reader:
         if text.startswith("cd "):
             self.here = (self.here / text.removeprefix("cd ")).resolve(strict=True)
             return 0, []
+        words = text.split(maxsplit=2)
+        if words[0] == "muster" and words[1] in IN_PROCESS and not SHELL.search(text):
+            with chdir(self.here):
+                done = CliRunner(env={"NO_COLOR": "1"}).invoke(main, shlex.split(text)[1:], prog_name="muster")
+            return done.exit_code, [line.rstrip() for line in done.output.splitlines()]
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        done = subprocess.run(
+        ended = subprocess.run(
             ["bash", "-o", "pipefail", "-c", text], cwd=self.here, env={**os.environ, "PATH": path, "NO_COLOR": "1"},
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120,
         )  # fmt: skip
-        return done.returncode, [line.rstrip() for line in done.stdout.splitlines()]
+        return ended.returncode, [line.rstrip() for line in ended.stdout.splitlines()]
+
+    def save(self, file: SavedFile) -> None:
+        (self.here / file.name).write_text("\n".join(file.lines) + "\n", "utf-8")
 
 
 def says(expected: list[str], printed: list[str]) -> bool:
@@ -136,7 +179,10 @@ def refresh(page: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         reader = Reader(Path(folder))
         shift = 0
-        for command in commands(page):
+        for command in steps(page):
+            if isinstance(command, SavedFile):
+                reader.save(command)
+                continue
             if command.typed.startswith("make "):
                 continue
             code, printed = reader.type(command.typed)

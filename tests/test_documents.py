@@ -1,4 +1,4 @@
-"""What README.md and docs/ tell a reader to type works, and prints what they show; every configuration loads."""
+"""What README.md and docs/ tell a reader to type works, and prints what they show; every YAML example is read."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from documents import PAGES, ROOT, Reader, commands, plugins_page, says, targets
+from documents import PAGES, ROOT, Reader, SavedFile, commands, plugins_page, saved_files, says, steps, targets
 from muster.cli import VERBS
 from muster.config import DEFAULT
-from muster.cycle.configure import configure
-from muster.cycle.scheduler import Scheduler
+from yaml_blocks import problems
 
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 BLOCK = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -28,7 +27,10 @@ def name(page: Path) -> str:
 @pytest.mark.parametrize("page", [p for p in PAGES if commands(p)], ids=name)
 def test_every_command_of_a_document_does_what_it_shows(page: Path, tmp_path: Path) -> None:
     reader = Reader(tmp_path)
-    for command in commands(page):
+    for command in steps(page):
+        if isinstance(command, SavedFile):
+            reader.save(command)
+            continue
         if command.typed.startswith("make "):
             assert command.typed.removeprefix("make ") in targets(), command.text
             continue
@@ -58,23 +60,24 @@ def test_every_verb_that_a_document_names_is_there(page: Path) -> None:
     assert sorted(named - VERBS.keys()) == []
 
 
-def configurations() -> list[tuple[str, str]]:
-    """Every configuration in the documents and in the designs' samples."""
+def blocks() -> list[tuple[str, str]]:
+    """Every ```yaml block of the documents, the designs' samples and the default configuration."""
     found = [("default", DEFAULT), *((path.name, path.read_text("utf-8")) for path in SAMPLES)]
     for page in PAGES:
-        for i, block in enumerate(BLOCK.findall(page.read_text("utf-8"))):
-            if re.search(r"^\s*(actions|tiers):", block, re.MULTILINE):
-                found.append((f"{name(page)} {i}", block))
+        found += [(f"{name(page)} {i}", block) for i, block in enumerate(BLOCK.findall(page.read_text("utf-8")))]
     return found
 
 
-@pytest.mark.parametrize(("where", "text"), configurations(), ids=lambda value: value if "\n" not in value else "")
-def test_every_configuration_sample_loads(where: str, text: str) -> None:
-    config, findings = configure(text, where)
-    assert [finding for finding in findings if finding.severity == "error"] == []
-    assert config.actions and config.plugins()
-    faults = [finding for finding in Scheduler(config).findings() if finding.severity == "error"]
-    assert faults == []
+@pytest.mark.parametrize(("where", "text"), blocks(), ids=lambda value: value if "\n" not in value else "")
+def test_every_yaml_block_is_read_without_errors(where: str, text: str) -> None:
+    assert problems(text, where) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_file_that_a_document_has_saved_is_used(page: Path) -> None:
+    typed = [(step.line, step.typed) for step in commands(page)]
+    files = saved_files(page)
+    assert [file.name for file in files if not any(at > file.line and file.name in text for at, text in typed)] == []
 
 
 def test_the_page_of_plugins_is_what_the_command_says() -> None:
