@@ -7,6 +7,7 @@ completion answer at once.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from io import TextIOWrapper
 from traceback import format_exc
@@ -14,33 +15,52 @@ from traceback import format_exc
 import click
 
 from muster import __version__
+from muster.cli.help import Group, write_examples
 
-__all__ = ["VERBS", "main"]
+__all__ = ["GROUPS", "VERBS", "main"]
 
-VERBS: dict[str, str] = {
-    "bench": "muster.cli.bench:bench",
-    "controllers": "muster.cli.controllers:controllers",
-    "crds": "muster.cli.crds:crds",
-    "demo": "muster.cli.demo:demo",
-    "distribute": "muster.cli.distribute:distribute",
-    "edge-gate": "muster.cli.edge_gate:edge_gate",
-    "explain": "muster.cli.explain:explain",
-    "extender": "muster.cli.extender:extender",
-    "manifests": "muster.cli.manifests:manifests",
-    "override": "muster.cli.override:override",
-    "plugins": "muster.cli.plugins:plugins",
-    "pod-groups": "muster.cli.pod_groups:pod_groups",
-    "replay": "muster.cli.replay:replay",
-    "scheduler": "muster.cli.scheduler:scheduler",
-    "simulate": "muster.cli.simulate:simulate",
-    "snapshot": "muster.cli.snapshot:snapshot",
-    "sweep": "muster.cli.sweep:sweep",
-    "trace": "muster.cli.trace:trace",
-    "validate": "muster.cli.validate:validate",
-    "webhook": "muster.cli.webhook:webhook",
-    "workload-kinds": "muster.cli.workload_kinds:workload_kinds",
+GROUPS: dict[str, dict[str, str]] = {
+    "Simulator": {
+        "simulate": "muster.cli.simulate:simulate",
+        "explain": "muster.cli.explain:explain",
+        "validate": "muster.cli.validate:validate",
+        "replay": "muster.cli.replay:replay",
+        "sweep": "muster.cli.sweep:sweep",
+        "trace": "muster.cli.trace:trace",
+        "demo": "muster.cli.demo:demo",
+    },
+    "Scheduler": {
+        "scheduler": "muster.cli.scheduler:scheduler",
+        "pod-groups": "muster.cli.pod_groups:pod_groups",
+        "plugins": "muster.cli.plugins:plugins",
+        "workload-kinds": "muster.cli.workload_kinds:workload_kinds",
+    },
+    "Node groups": {
+        "distribute": "muster.cli.distribute:distribute",
+        "override": "muster.cli.override:override",
+        "controllers": "muster.cli.controllers:controllers",
+        "webhook": "muster.cli.webhook:webhook",
+        "extender": "muster.cli.extender:extender",
+        "edge-gate": "muster.cli.edge_gate:edge_gate",
+    },
+    "Tools": {
+        "snapshot": "muster.cli.snapshot:snapshot",
+        "crds": "muster.cli.crds:crds",
+        "manifests": "muster.cli.manifests:manifests",
+        "bench": "muster.cli.bench:bench",
+    },
 }
-"""Verb → where its click command is."""
+"""Heading of the help → verb → where its click command is, in the order of the help."""
+
+VERBS = {verb: target for verbs in GROUPS.values() for verb, target in verbs.items()}
+
+EXAMPLES = (
+    "muster simulate -f cluster.yaml job.yaml",
+    "muster explain default/train-0 -f cluster.yaml job.yaml",
+    "muster snapshot prod.ndjson.gz",
+    "muster simulate -c scheduler.yaml -f prod.ndjson.gz",
+)
+"""A first session; the help of each command has an example of its own."""
 
 LIVE = ("aiohttp", "cryptography", "kubernetes", "multidict", "prometheus_client", "yarl")
 """Packages of the extra `live`, and those of their dependencies that are imported, too."""
@@ -49,11 +69,18 @@ VERBOSITY = "muster.verbosity"
 TRACEBACK_VERBOSITY = 9
 
 
-class Verbs(click.Group):
+class Verbs(Group):
     """A group whose commands are imported when they are called, and that prints a traceback only with -v 9."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(VERBS)
+
+    def sections(self) -> Mapping[str, Iterable[str]]:
+        return GROUPS
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_help_text(ctx, formatter)
+        write_examples(formatter, EXAMPLES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         target = VERBS.get(cmd_name)
@@ -100,15 +127,19 @@ def _message(fault: Exception) -> str:
     return f"unexpected {type(fault).__name__}: {text} (a fault of muster itself; -v 9 shows where)"
 
 
-COMPLETION = """\b
-Shell completion, in ~/.bashrc: eval "$(_MUSTER_COMPLETE=bash_source muster)"
-in ~/.zshrc: eval "$(_MUSTER_COMPLETE=zsh_source muster)"
-for fish: _MUSTER_COMPLETE=fish_source muster > ~/.config/fish/completions/muster.fish"""
+MORE = """\b
+`muster COMMAND --help` shows the options of a command and an example.
+
+\b
+Shell completion:
+bash, in ~/.bashrc: eval "$(_MUSTER_COMPLETE=bash_source muster)"
+zsh, in ~/.zshrc:   eval "$(_MUSTER_COMPLETE=zsh_source muster)"
+fish:               _MUSTER_COMPLETE=fish_source muster > ~/.config/fish/completions/muster.fish"""
 
 
-@click.group(cls=Verbs, epilog=COMPLETION, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Verbs, epilog=MORE, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="muster")
 def main() -> None:
-    """Gather pods onto the right group of nodes."""
+    """Schedule pods in gangs and queues, simulate it from manifests, and manage groups of nodes."""
     if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="replace")  # a terminal without UTF-8 gets a ? for what it cannot show

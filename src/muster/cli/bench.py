@@ -8,18 +8,20 @@ from pathlib import Path
 import click
 
 from muster.cli import options
+from muster.cli.help import Command
 
 
-@click.command()
+@click.command(cls=Command, example="muster bench W1 --runs 1")
 @click.argument("works", nargs=-1, metavar="[WORK]...")
 @click.option("--runs", default=3, show_default=True, type=click.IntRange(1, 50), help="Runs of each; the best counts.")
 @options.output("table", "json")
 @click.option("--save", type=click.Path(file_okay=False, path_type=Path), help="Write record.json and plot.svg there.")
 @options.verbosity
 def bench(works: tuple[str, ...], runs: int, form: str, save: Path | None, verbosity: int) -> None:
-    """Time workloads from objects in memory to a finished plan.
+    """Measure how fast workloads are scheduled on this machine.
 
-    Without WORK, all workloads are run. The exit code is 1 if a limit is missed.
+    The time is that from objects in memory to a finished plan. Without WORK, all workloads are run. The exit code is 1
+    if a limit is missed.
     """
     from muster.sim.bench.record import UnknownWork, missed, plot, rows, select
 

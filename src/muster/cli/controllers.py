@@ -6,14 +6,19 @@ import click
 
 from muster.cli import options
 from muster.cli.flags import flags
+from muster.cli.help import Group
 from muster.groupctl.controllers.settings import ControllerSettings
 
 
-@click.group(invoke_without_command=True)
+@click.group(invoke_without_command=True, cls=Group, example="muster controllers --dry-run --no-leader-elect")
 @flags(ControllerSettings, "controllers")
 @options.verbosity
 def controllers(settings: ControllerSettings, verbosity: int) -> None:
-    """Run the controllers of NodeGroups, PropagationPolicies and OverridePolicies until SIGTERM."""
+    """Run the controllers of node groups and their policies.
+
+    They update the statuses of NodeGroups, PropagationPolicies and OverridePolicies, bind applications to policies,
+    evict and patch pods, until SIGTERM.
+    """
     if click.get_current_context().invoked_subcommand is not None:
         return
     from muster.cli.live import run_until_stopped
@@ -23,7 +28,7 @@ def controllers(settings: ControllerSettings, verbosity: int) -> None:
     run_until_stopped(ControllersService(settings, Log(verbosity)))
 
 
-@controllers.command()
+@controllers.command(example="muster controllers plan --cluster cluster.yaml -f propagation.yaml")
 @options.files(required=False)
 @options.kubeconfig
 @click.option("--cluster", "clusters", type=click.Path(), multiple=True, metavar="FILE_OR_DIR",
@@ -45,9 +50,10 @@ def plan(
     keep_going: bool,
     verbosity: int,
 ) -> None:
-    """Show the evictions and patches that changed manifests (-f) would cause, before they happen.
+    """Show the evictions and patches that manifests would cause.
 
-    Without -f, the current cluster is used. Nothing is written.
+    The manifests of -f are applied to a copy of the cluster, and nothing is written. Without -f, the current cluster is
+    used.
     """
     from muster.cli.answer import print_json, waiting
     from muster.cli.configuration import config_from_flag, config_from_objects, load_and_report

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from muster.cli import options
+from muster.cli.help import Command
 
 if TYPE_CHECKING:
     from muster.kube import Client
     from muster.model.crd import Definition
 
 
-@click.command()
+@click.command(cls=Command, example="muster crds --with-peers --missing | kubectl apply -f -")
 @click.option("--with-peers", is_flag=True, help="Also those of Volcano, Kueue and KAI, for a cluster without them.")
 @click.option("--missing", is_flag=True, help="Only those that the cluster does not serve yet: nothing is replaced.")
 @options.kubeconfig
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
 def crds(
     with_peers: bool, missing: bool, kubeconfig: str | None, context: str | None, form: str, verbosity: int
 ) -> None:
-    """Print the CustomResourceDefinitions of NodeGroup, PropagationPolicy and OverridePolicy.
+    """Print the CustomResourceDefinitions to apply to a cluster.
 
-    \b
-    muster crds --with-peers --missing | kubectl apply -f -
+    They are those of NodeGroup, PropagationPolicy and OverridePolicy, and with --with-peers those of the kinds of other
+    projects that muster reads.
     """
     from muster.cli.answer import print_objects
     from muster.model.crd import OURS, PEERS

@@ -9,6 +9,7 @@ import click
 
 from muster.cli import options
 from muster.cli.answer import plural, row, some, styled, table
+from muster.cli.help import Command
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from muster.sim.demo.story import Chapter, Step
 
 
-@click.command()
+@click.command(cls=Command, example="muster demo --report demo.html")
 @click.option(
     "--report", type=click.Path(dir_okay=False, path_type=Path), default=Path("muster-demo.html"), show_default=True,
     metavar="FILE", help="Where to write the report, one self-contained HTML page.",
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
 @options.output("table", "json")
 @options.verbosity
 def demo(report: Path, form: str, verbosity: int) -> None:
-    """Play the examples of the designs on an embedded cluster, step by step; exit 1 if an outcome differs.
+    """Run the examples of the designs, step by step.
 
-    Every step applies manifests to the cluster, runs the scheduler and the controllers until nothing changes, and
-    compares the outcome with the design.
+    Every step applies manifests to an embedded cluster, runs the scheduler and the controllers until nothing changes,
+    and compares the outcome with the design. The exit code is 1 if an outcome differs.
     """
     from muster.cli.answer import console, print_json
     from muster.cli.reading import BadInput

@@ -5,12 +5,13 @@ from __future__ import annotations
 import click
 
 from muster.cli import options
+from muster.cli.help import Command
 from muster.cli.reading import policy_file
 
 _MAX_REPLICAS = 2**53
 
 
-@click.command()
+@click.command(cls=Command, example="muster distribute --policy propagation.yaml --replicas 10")
 @policy_file
 @click.option(
     "--replicas", required=True, type=click.IntRange(0, _MAX_REPLICAS), metavar="N",
@@ -20,9 +21,10 @@ _MAX_REPLICAS = 2**53
 @options.output("table", "json")
 @options.verbosity
 def distribute(policy: str, replicas: int, uid: str, form: str, verbosity: int) -> None:
-    """Show how many of N replicas each node group gets, and how many get none.
+    """Show how many of N replicas each node group gets.
 
-    If the same file has NodeGroups, only these exist; without NodeGroups every name is accepted.
+    It also shows how many replicas get no node group. If the same file has NodeGroups, only these exist; without
+    NodeGroups every name is accepted.
     """
     from muster.cli.answer import console, print_json
     from muster.cli.reading import BadInput, print_problems, read_policy

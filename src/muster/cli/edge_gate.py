@@ -6,18 +6,20 @@ import click
 
 from muster.cli import options
 from muster.cli.flags import flags
+from muster.cli.help import Command
 from muster.groupctl.edge_gate.settings import GateSettings
 
 
-@click.command("edge-gate")
+@click.command("edge-gate", cls=Command, example="muster edge-gate -v 1")
 @flags(GateSettings, "edge-gate")
 @options.verbosity
 def edge_gate(settings: GateSettings, verbosity: int) -> None:
-    """Run a proxy between the API server and the components that send pods to edge nodes, until SIGTERM.
+    """Run the proxy that hides unbound pods from edge nodes.
 
-    Pods whose application requires a policy and is not bound to it are removed from lists and watches; they appear
-    when it is bound. A pod that was sent stays visible, unless --hold-strict is given. All other requests are forwarded
-    unchanged. Clients use their own bearer tokens.
+    It runs between the API server and the components that send pods to edge nodes, until SIGTERM. Pods whose
+    application requires a policy and is not bound to it are removed from lists and watches; they appear when it is
+    bound. A pod that was sent stays visible, unless --hold-strict is given. All other requests are forwarded unchanged.
+    Clients use their own bearer tokens.
     """
     from muster.cli.live import run_until_stopped
     from muster.cli.reading import BadInput

@@ -9,6 +9,7 @@ import click
 
 from muster.cli import options
 from muster.cli.answer import plural, row, some, styled, table
+from muster.cli.help import Command
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from muster.sim.explain import Explanation
 
 
-@click.command()
+@click.command(cls=Command, example="muster explain default/train-0 -f cluster.yaml job.yaml")
 @click.argument("pod", metavar="NS/POD")
 @options.config
 @options.files(required=False)
@@ -46,10 +47,10 @@ def explain(
     feature_gates: dict[str, bool] | None,
     verbosity: int,
 ) -> None:
-    """Show for every node whether the pod fits, why not, and how each plugin scores the node.
+    """Show which nodes fit a pod, why not, and how each is scored.
 
-    The answer is about the state at the start of the next cycle. Nodes that refuse the pod are scored, too. With
-    --live the configuration is that of the running scheduler, unless -c names another.
+    The answer is about the state at the start of the next cycle. Nodes that refuse the pod are scored, too. With --live
+    the configuration is that of the running scheduler, unless -c names another.
     """
     from muster.cli.answer import console, print_json, waiting
     from muster.cli.configuration import config_from_flag, config_from_objects, load_and_report

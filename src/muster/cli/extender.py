@@ -10,6 +10,7 @@ import click
 
 from muster.cli import options
 from muster.cli.flags import flags
+from muster.cli.help import Command
 from muster.groupctl.extender.settings import ExtenderSettings
 
 if TYPE_CHECKING:
@@ -24,16 +25,17 @@ _OPEN = (
 )
 
 
-@click.command()
+@click.command(cls=Command, example="muster extender -f cluster.yaml --port 8080")
 @options.files(required=False)
 @flags(ExtenderSettings, "extender")
 @options.keep_going
 @options.verbosity
 def extender(files: tuple[str, ...], settings: ExtenderSettings, keep_going: bool, verbosity: int) -> None:
-    """Serve POST /filter, /prioritize and /preempt to kube-scheduler.
+    """Answer kube-scheduler by the policies of node groups.
 
-    With -f it answers for the cluster in manifests, without -f for the live cluster. It also serves /healthz, /readyz
-    and /metrics. On loopback and with -f it uses plain HTTP, on any other address HTTPS with client certificates.
+    It serves POST /filter, /prioritize and /preempt, and /healthz, /readyz and /metrics. With -f it answers for the
+    cluster in manifests, without -f for the live cluster. On loopback and with -f it uses plain HTTP, on any other
+    address HTTPS with client certificates.
     """
     from muster.cli.configuration import scheduler_of
     from muster.cli.reading import BadInput

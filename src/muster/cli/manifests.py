@@ -9,6 +9,7 @@ import click
 
 from muster import __version__
 from muster.cli import options
+from muster.cli.help import Command
 from muster.cli.install.parts import PARTS
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ _UNREACHED = (
 _ASKED_FOR = [part.verb for part in PARTS.values() if not part.by_default]
 
 
-@click.command()
+@click.command(cls=Command, example="muster manifests --image registry.example/muster:0.1.0 | kubectl apply -f -")
 @click.option(
     "--part", "parts", multiple=True, type=click.Choice(list(PARTS)),
     help=f"Only this part. May be given several times; without it: all but {' and '.join(_ASKED_FOR)}.",
@@ -72,11 +73,10 @@ def manifests(
     form: str,
     verbosity: int,
 ) -> None:
-    """Print ServiceAccounts with the least rights, the configuration and Deployments.
+    """Print the objects that run muster in a cluster.
 
-    \b
-    muster crds --with-peers --missing | kubectl apply -f -
-    muster manifests --default-queue --image IMAGE | kubectl apply -f -
+    They are ServiceAccounts with the least rights, the configuration and Deployments. Apply the
+    CustomResourceDefinitions of `muster crds` before them.
     """
     from muster.cli import install
     from muster.cli.answer import print_objects

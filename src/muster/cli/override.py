@@ -8,13 +8,14 @@ from typing import Any
 import click
 
 from muster.cli import options
+from muster.cli.help import Command
 from muster.cli.reading import policy_file
 
 Template = dict[str, Any]
 Path = tuple[str, ...]
 
 
-@click.command()
+@click.command(cls=Command, example="muster override --policy override.yaml --nodegroup beijing -f deployment.yaml")
 @policy_file
 @click.option("--nodegroup", required=True, metavar="NAME", help="The node group whose edition is shown.")
 @options.files(required=True)
@@ -29,9 +30,10 @@ def override(
     policy: str, nodegroup: str, files: tuple[str, ...], form: str, privileged: bool, workload_kinds: tuple[str, ...],
     verbosity: int,
 ) -> None:  # fmt: skip
-    """Show the pod template (for a Pod: the pod) of a workload with an OverridePolicy's rules for a node group.
+    """Show the pod template of a workload as a node group runs it.
 
-    Of a workload with several templates, such as a Volcano Job, all are shown.
+    The rules of the OverridePolicy for the node group are applied to the template. A Pod is shown as a whole. Of a
+    workload with several templates, such as a Volcano Job, all are shown.
     """
     from muster.cli.answer import print_json
     from muster.cli.reading import BadInput, print_problems, read_policy

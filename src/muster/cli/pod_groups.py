@@ -6,10 +6,11 @@ import click
 
 from muster.cli import options
 from muster.cli.flags import flags
+from muster.cli.help import Command
 from muster.groupctl.controllers.settings import PodGroupSettings
 
 
-@click.command()
+@click.command(cls=Command, example="muster pod-groups --no-leader-elect")
 @flags(PodGroupSettings, "pod-groups")
 @options.verbosity
 def pod_groups(settings: PodGroupSettings, verbosity: int) -> None:

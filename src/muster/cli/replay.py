@@ -15,6 +15,7 @@ import click
 from click.core import ParameterSource
 
 from muster.cli import options
+from muster.cli.help import Command
 from muster.cli.options import DURATION
 from muster.cli.trace_options import read_traces, trace_options
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from muster.sim.replay.records import Replay
 
 
-@click.command()
+@click.command(cls=Command, example="muster replay trace.csv --nodes nodes.yaml -c scheduler.yaml")
 @click.argument("trace", nargs=-1, required=True, type=click.Path())
 @click.option("-c", "--config", "configs", multiple=True, type=click.Path(), metavar="FILE_OR_MAP",
               help="A scheduler configuration. May be given several times: each one replays the trace.")  # fmt: skip
@@ -81,7 +82,7 @@ def replay(
     keep_going: bool,
     verbosity: int,
 ) -> None:
-    """Replay the jobs of a trace through the scheduler in virtual time.
+    """Replay a trace of jobs through the scheduler in virtual time.
 
     Jobs arrive, are scheduled by the same cycles as on a live cluster, run for their duration, finish, and are evicted
     and restarted. The result is the same for the same input; measured times go to stderr and to --timings.

@@ -6,10 +6,11 @@ import click
 
 from muster.cli import options
 from muster.cli.flags import flags
+from muster.cli.help import Command
 from muster.scheduler.settings import SchedulerSettings
 
 
-@click.command()
+@click.command(cls=Command, example="muster scheduler -c scheduler.yaml --no-leader-elect")
 @flags(SchedulerSettings, "scheduler")
 @options.verbosity
 def scheduler(settings: SchedulerSettings, verbosity: int) -> None:

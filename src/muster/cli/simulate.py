@@ -8,6 +8,7 @@ import click
 
 from muster.cli import options
 from muster.cli.answer import counted, plural, row, some, styled, table
+from muster.cli.help import Command
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from muster.sim.result import Comparison, Result
 
 
-@click.command()
+@click.command(cls=Command, example="muster simulate -c scheduler.yaml -f cluster.yaml job.yaml")
 @options.config
 @options.files(required=True)
 @options.output("table", "json", "html")
@@ -50,10 +51,11 @@ def simulate(
     feature_gates: dict[str, bool] | None,
     verbosity: int,
 ) -> None:
-    """Schedule the pods in manifests on an embedded cluster and print the decision about each pod.
+    """Show what the scheduler does with manifests or a snapshot.
 
-    The manifests are the initial state; Deployments and other workloads create their pods. Cycles run until nothing
-    changes: evicted pods end, and the pods that waited for their capacity are bound.
+    The pods are scheduled on an embedded cluster. The manifests are its initial state; Deployments and other workloads
+    create their pods. Cycles run until nothing changes: evicted pods end, and the pods that waited for their capacity
+    are bound.
     """
     from muster.cli.answer import waiting
     from muster.cli.configuration import config_from_flag, config_from_objects, load_and_report

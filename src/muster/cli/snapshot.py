@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING
 import click
 
 from muster.cli import options
+from muster.cli.help import Command
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 STDOUT = "-"
 
 
-@click.command()
+@click.command(cls=Command, example="muster snapshot prod.ndjson.gz && muster simulate -f prod.ndjson.gz")
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True), default="snapshot.ndjson.gz")
 @options.kubeconfig
 @options.output("table", "json")
@@ -39,14 +40,12 @@ def snapshot(
     workload_kinds: tuple[str, ...],
     verbosity: int,
 ) -> None:
-    """Write the live cluster to FILE (snapshot.ndjson.gz; - is stdout), for simulate and explain to read.
+    """Write the live cluster to a file for simulate and explain.
 
-    Nothing is changed in the cluster. Secrets are not read; commands, arguments and environments of containers are
-    omitted. The only ConfigMap that is read is the configuration of the running scheduler, which simulate then uses.
-    Workloads of described kinds (see muster workload-kinds) and the kinds that installed plugins read are written, too.
-
-    \b
-    muster snapshot prod.ndjson.gz && muster simulate -f prod.ndjson.gz
+    Without FILE, it is snapshot.ndjson.gz; - is stdout. Nothing is changed in the cluster. Secrets are not read;
+    commands, arguments and environments of containers are omitted. The only ConfigMap that is read is the configuration
+    of the running scheduler, which simulate then uses. Workloads of described kinds (see muster workload-kinds) and the
+    kinds that installed plugins read are written, too.
     """
     from muster.cli.answer import waiting
     from muster.cli.live import further_kinds

@@ -11,6 +11,7 @@ import click
 
 from muster.cli import options
 from muster.cli.answer import plural, row, styled, table
+from muster.cli.help import Command
 from muster.model.finding import InputError
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ MAX_FAILURES = 20
 FILE = click.Path(exists=True, dir_okay=False)
 
 
-@click.command()
+@click.command(cls=Command, example="muster sweep grid.yaml --save results")
 @click.argument("grid", type=click.Path(), metavar="GRID.yaml")
 @click.option("--save", "folder", required=True, type=click.Path(file_okay=False), metavar="DIR",
               help="The folder of the results. Cells that have a result there are not run again.")  # fmt: skip
@@ -48,10 +49,11 @@ def sweep(
     tls_key: str | None,
     verbosity: int,
 ) -> None:
-    """Replay every combination of the configurations, traces, seeds and clusters of a grid, and compare them.
+    """Compare replays of many configurations, traces and clusters.
 
-    Writes results.csv and sweep.html to the folder (and results.parquet with the extra `replay`). After an
-    interruption, the same command continues. Exits with 1 if a cell failed.
+    Every combination of the configurations, traces, seeds and clusters of a grid is replayed. Writes results.csv and
+    sweep.html to the folder (and results.parquet with the extra `replay`). After an interruption, the same command
+    continues. The exit code is 1 if a cell failed.
     """
     from muster.cli.answer import console, print_json
     from muster.cli.reading import BadInput, print_findings

@@ -9,6 +9,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 import click
 
 from muster.cli import options
+from muster.cli.help import Group
 from muster.cli.options import DURATION
 from muster.cli.trace_options import trace_options
 
@@ -21,7 +22,7 @@ STDOUT = "-"
 _UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
 
 
-@click.group()
+@click.group(cls=Group, example="muster trace show trace.csv")
 @options.verbosity
 def trace(verbosity: int) -> None:
     """Make a trace of jobs for `muster replay`, or summarise one."""
@@ -55,7 +56,7 @@ def _model(name: str) -> str:
     return "" if name == "any" else name
 
 
-@trace.command()
+@trace.command(example="muster trace make day.csv --seed 1 --hours 24 --load 0.9 --cluster-gpus 256")
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True), default=STDOUT)
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="The source of randomness.")
 @click.option("--jobs", type=click.IntRange(min=1), help="How many jobs.")
@@ -92,12 +93,10 @@ def make(
     priorities: dict[int, float], models: dict[str, float], estimate_error: float | None, cpu_per_gpu: float,
     memory_per_gpu: float, verbosity: int,
 ) -> None:  # fmt: skip
-    """Make a trace from distributions and write it to FILE: CSV, or Parquet if it ends in .parquet.
+    """Make a trace from distributions and write it to FILE.
 
-    Without FILE, it is written to stdout. The same options and seed give the same bytes.
-
-    \b
-    muster trace make --seed 1 --hours 24 --load 0.9 --cluster-gpus 256 day.csv
+    The trace is CSV, or Parquet if FILE ends in .parquet. Without FILE, it is written to stdout. The same options and
+    seed give the same bytes.
     """
     from muster.cli.reading import BadInput
     from muster.model.finding import InputError
@@ -147,7 +146,7 @@ def _write(made: Trace, file: str) -> None:
             os.unlink(unfinished)
 
 
-@trace.command()
+@trace.command(example="muster trace show jobs.csv --columns submit=timestamp,duration=dur,gpus=num_gpus,queue=vc")
 @click.argument("traces", nargs=-1, required=True, type=click.Path(allow_dash=True), metavar="TRACE…")
 @trace_options
 @click.option("--typical-pods", is_flag=True, help="Print the typical pods as an argument of the plugin gpu-share.")
@@ -158,9 +157,6 @@ def show(traces: tuple[str, ...], form: str, verbosity: int, typical_pods: bool,
 
     The format is found by itself: openb, Philly, Helios, Acme, PAI 2020, spot-2026, Tiresias, SWF, or the columns that
     `muster trace make` writes. Any other CSV or Parquet file is read with --columns.
-
-    \b
-    muster trace show jobs.csv --columns submit=timestamp,duration=dur,gpus=num_gpus,queue=vc
     """
     from muster.cli.answer import print_json
     from muster.cli.trace_options import read_traces

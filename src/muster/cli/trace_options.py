@@ -20,8 +20,8 @@ def trace_options(command: F) -> F:
     """`--format`, `--columns` and `--strict`, as the keywords of `read_traces`."""
     for option in (
         click.option("--strict", is_flag=True, help="Stop at the first bad row. Default: bad rows are left out."),
-        click.option("--columns", default="", metavar="KEY=COLUMN,…", help="The columns of a CSV or Parquet file: "
-                     "submit=timestamp,duration_hours=h,gpus=num_gpus,queue=vc. docs/traces.md has all keys."),
+        click.option("--columns", default="", metavar="KEY=COLUMN,…", help="The columns of a CSV or Parquet file, "
+                     "such as submit=timestamp,gpus=num_gpus. docs/traces.md has all keys."),
         click.option("--format", "trace_format", default="", metavar="NAME", help="The format of the trace, if it is "
                      "not found by itself: openb, philly, helios, acme, pai, spot, tiresias, swf, …"),
     ):  # fmt: skip

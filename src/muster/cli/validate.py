@@ -8,6 +8,7 @@ import click
 
 from muster.cli import options
 from muster.cli.answer import plural, styled
+from muster.cli.help import Command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from muster.model.finding import Finding
 
 
-@click.command()
+@click.command(cls=Command, example="muster validate -c scheduler.yaml -f cluster.yaml job.yaml")
 @options.config
 @options.files(required=False)
 @options.output("table", "json")
@@ -44,10 +45,10 @@ def validate(
     feature_gates: dict[str, bool] | None,
     verbosity: int,
 ) -> None:
-    """Check a configuration and manifests; exit 1 if there is an error in them.
+    """Check a configuration and manifests.
 
     Prints errors with their places, pods that could never be scheduled and why, and settings of the configuration that
-    have no effect or an unexpected one.
+    have no effect or an unexpected one. The exit code is 1 if there is an error.
     """
     from muster.cli.answer import console, print_json, waiting
     from muster.cli.configuration import config_from_flag, config_from_objects, warn

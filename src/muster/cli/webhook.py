@@ -6,19 +6,20 @@ import click
 
 from muster.cli import options
 from muster.cli.flags import flags
+from muster.cli.help import Command
 from muster.groupctl.webhook.settings import WebhookSettings
 
 
-@click.command()
+@click.command(cls=Command, example="muster webhook -v 1")
 @flags(WebhookSettings, "webhook")
 @options.verbosity
 def webhook(settings: WebhookSettings, verbosity: int) -> None:
-    """Serve admission requests of the API server until SIGTERM.
+    """Serve the admission requests of the API server.
 
     Pods of namespaces with the label groupmanagement.kubeedge.io/webhook=enabled are mutated; policies, node groups,
     queues and PodGroups are validated in all namespaces. The webhook configurations are part of the manifests; this
     command writes the CA of its certificates into them, which it creates and renews itself. If it does not run, objects
-    are created unchanged.
+    are created unchanged. It runs until SIGTERM.
     """
     from muster.cli.configuration import scheduler_of
     from muster.cli.live import run_until_stopped

@@ -8,19 +8,20 @@ import click
 
 from muster.cli import options
 from muster.cli.answer import row, table
+from muster.cli.help import Command
 
 if TYPE_CHECKING:
     from muster.workloads.description import KindDescription
 
 
-@click.command("workload-kinds")
+@click.command("workload-kinds", cls=Command, example="muster workload-kinds kinds.yaml")
 @click.argument("files", nargs=-1, type=click.Path(), metavar="[FILE]…")
 @options.output("table", "json")
 @options.verbosity
 def workload_kinds(files: tuple[str, ...], form: str, verbosity: int) -> None:
-    """Show the workload kinds that muster knows by description: those that it ships and those of the files.
+    """Show the workload kinds that are known by description.
 
-    Exits with 1 if an entry of a file cannot be used.
+    They are those that muster ships and those of the files. The exit code is 1 if an entry of a file cannot be used.
     """
     from muster.cli.answer import console, print_json
     from muster.cli.reading import print_findings, table_texts

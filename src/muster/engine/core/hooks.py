@@ -106,12 +106,16 @@ class Plugin(ABC):
 
 
 class JobValid(Hook):
+    """Refuses jobs that must not be scheduled."""
+
     @abstractmethod
     def valid(self, job: Job) -> Reason | None:
         """Returns why the job must not be scheduled; None: it may. The first plugin that objects decides."""
 
 
 class JobEnqueue(Hook):
+    """Admits pending groups to scheduling."""
+
     switch = "enableJobEnqueued"
 
     @abstractmethod
@@ -130,6 +134,8 @@ class JobEnqueue(Hook):
 
 
 class JobReady(Hook):
+    """Decides when a job has enough pods to be bound."""
+
     switch = "enableJobReady"
 
     @abstractmethod
@@ -141,6 +147,8 @@ class JobReady(Hook):
 
 
 class JobPipelined(Hook):
+    """Decides when a job has enough pods on capacity that is still being freed."""
+
     switch = "enableJobPipelined"
 
     @abstractmethod
@@ -148,6 +156,8 @@ class JobPipelined(Hook):
 
 
 class JobStarving(Hook):
+    """Decides which jobs may evict pods of others."""
+
     switch = "enableJobStarving"
 
     @abstractmethod
@@ -158,6 +168,8 @@ class JobStarving(Hook):
 
 
 class QueueOrder(Hook):
+    """Decides which queue is scheduled next."""
+
     switch = "enableQueueOrder"
 
     @abstractmethod
@@ -178,12 +190,16 @@ class QueueOrder(Hook):
 
 
 class VictimQueueOrder(Hook):
+    """Decides which queue gives up its pods first."""
+
     @abstractmethod
     def victim_queue_cmp(self, a: Queue, b: Queue, claimer: Queue) -> int:
         """Negative: victims of a go before victims of b."""
 
 
 class JobOrder(Hook):
+    """Decides which job of a queue is scheduled next."""
+
     switch = "enableJobOrder"
 
     @abstractmethod
@@ -200,6 +216,8 @@ class Deadlines(Hook):
 
 
 class TaskOrder(Hook):
+    """Decides which pod of a job is scheduled next."""
+
     switch = "enableTaskOrder"
 
     @abstractmethod
@@ -241,6 +259,8 @@ class QueueShares(Hook):
 
 
 class Overused(Hook):
+    """Decides which queues get nothing more for now."""
+
     switch = "enabledOverused"
 
     @abstractmethod
