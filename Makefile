@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 UV := $(shell command -v uv 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check e2e bench clean
+.PHONY: help venv demo test check docs e2e bench clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,10 +23,14 @@ demo: $(VENV)/.made ## the five designs' own examples, told step by step
 test: $(VENV)/.dev ## all tests but those against a real control plane; PROFILE=long: more examples per property
 	HYPOTHESIS_PROFILE=$(PROFILE) $(BIN)/pytest -q -n $(JOBS) --dist worksteal --ignore=tests/live
 
-check: $(VENV)/.dev ## ruff, mypy --strict, the direction of imports
-	$(BIN)/ruff check src tests bench deploy
+check: $(VENV)/.dev ## ruff, mypy --strict, the direction of imports, the documentation with its links
+	$(BIN)/ruff check src tests bench deploy docs
 	$(BIN)/mypy --strict src
 	$(BIN)/lint-imports
+	$(MAKE) docs
+
+docs: $(VENV)/.dev ## the documentation as a site in build/site; a broken link is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 e2e: $(VENV)/.dev ## tests against a real control plane, which is built once from source (needs Go)
 	$(BIN)/pytest -q tests/live $(AGAIN)

@@ -27,9 +27,9 @@ _SAID = (
     "# are the defaults of all parts; the same key of a part replaces them. defaultQueue: the queue `default` is\n"
     "# created if the cluster has none; one that is there already stays as it is, also after `helm uninstall`.\n"
     "# controllers.overrideMetadata: labels and annotations that OverridePolicies may change on running pods.\n"
-    "# extender and edgeGate need a Secret with their certificate first: docs/install.md. extender.accountOnly: true\n"
-    "# where it runs beside kube-scheduler. webhook.apiServerCIDRs: where the API server's requests come from; the\n"
-    "# NetworkPolicy lets nobody else reach the webhook. webhook.clientCASecret: docs/webhook-and-gate.md.\n"
+    "# extender and edgeGate need a Secret with their certificate first: docs/tasks/install.md. extender.accountOnly:\n"
+    "# true where it runs beside kube-scheduler. webhook.apiServerCIDRs: where the API server's requests come from;\n"
+    "# the NetworkPolicy lets nobody else reach the webhook. webhook.clientCASecret: docs/tasks/webhook-and-gate.md.\n"
 )
 _IMAGE = '{{ printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) | quote }}'
 

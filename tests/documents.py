@@ -1,6 +1,6 @@
-"""README.md and docs/: their commands with what they print, the page of plugins, and the rights in SECURITY.md.
+"""README.md and docs/: their commands with what they print, the generated pages, and the rights in SECURITY.md.
 
-`python tests/documents.py` writes the real output under every command again, and docs/plugins.md anew; the tests only
+`python tests/documents.py` writes the real output under every command again, and the generated pages; the tests only
 look. A block of commands begins with ```console; a line `$ command` is run, the lines under it are its output. A line
 `…` stands for any lines. All commands of a document are run one after the other, from a folder that looks like the
 repository's root; `cd` holds for the commands after it. A block that begins with ```yaml and has the first line
@@ -9,7 +9,6 @@ repository's root; `cd` holds for the commands after it. A block that begins wit
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -17,7 +16,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from contextlib import chdir
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,15 +23,19 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from muster.cli import main
+from reference_pages import GENERATED
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")))
+TOP_PAGES = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
+PAGES = (*(ROOT / name for name in TOP_PAGES), *sorted((ROOT / "docs").rglob("*.md")))
 # What commands may name.
 IN_PLACE = (
     "src/muster/sim/demo/manifests", "tests/cases/nodegroup", "tests/cases/volcano-jobs", "tests/cases/native-groups",
     "tests/cases/workload-kinds", "docs/examples", "tests/cases/gpu-share",
 )  # fmt: skip
 ELLIPSIS = "…"
+LINK = re.compile(r"\]\(([^)#:\s]*)(?:#([^)]*))?\)")
+CODE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 EXIT = re.compile(r"\s+# exit (\d+)$")
 FILE = re.compile(r"# file: ([\w.-]+)$")
 # Commands that end quickly and start no processes are run in this process, unless they need a shell.
@@ -139,38 +141,16 @@ def targets() -> set[str]:
     return set(re.findall(r"^([a-z0-9]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
 
-def plugins_page() -> str:
-    """docs/plugins.md, from `muster plugins -o json`."""
-    done = subprocess.run(
-        [Path(sys.executable).parent / "muster", "plugins", "-o", "json"], capture_output=True, text=True, check=True
-    )
-    return "\n".join(_plugins(json.loads(done.stdout))) + "\n"
+def links(page: Path) -> list[tuple[str, str]]:
+    """The links of a page to files: the path (empty: the page itself) and the anchor."""
+    return LINK.findall(CODE.sub("", page.read_text("utf-8")))
 
 
-def _plugins(answer: dict[str, list[dict[str, object]]]) -> Iterator[str]:
-    yield "# Plugins"
-    yield ""
-    yield "Made from `muster plugins -o json` by `python tests/documents.py`; a test holds it to that."
-    yield "An extension point is an abstract class of [engine/core/hooks.py](../src/muster/engine/core/hooks.py). Its"
-    yield "switch is the key that turns it off for one plugin in the configuration file, in Volcano's spelling; a dash"
-    yield "means that it has no switch."
-    for plugin in answer["plugins"]:
-        yield f"\n## {plugin['name']}\n"
-        yield f"{plugin['about']}\n"
-        yield f"Answers: {', '.join(f'`{hook}`' for hook in list(plugin['hooks']))}"
-        arguments = dict(plugin["arguments"])
-        if arguments:
-            yield "\n| argument | meaning (default) |\n|---|---|"
-            yield from (f"| `{name}` | {_cell(meaning)} |" for name, meaning in arguments.items())
-    yield "\n## Extension points\n"
-    yield "| extension point | switch | plugins |\n|---|---|---|"
-    for point, switch in dict(answer["extension_points"]).items():
-        names = ", ".join(str(p["name"]) for p in answer["plugins"] if point in list(p["hooks"])) or "–"
-        yield f"| `{point}` | {f'`{switch}`' if switch else '–'} | {names} |"
-
-
-def _cell(text: object) -> str:
-    return str(text).replace("|", "\\|").replace("\n", " ")
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as forges and mkdocs.yml's `slugify` make them."""
+    headings = re.findall(r"^#+ +(.+?) *$", CODE.sub("", page.read_text("utf-8")), re.MULTILINE)
+    plain = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading) for heading in headings]
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in plain}
 
 
 def refresh(page: Path) -> None:
@@ -207,6 +187,7 @@ def refresh_rights() -> None:
 
 if __name__ == "__main__":
     refresh_rights()
-    (ROOT / "docs" / "plugins.md").write_text(plugins_page(), "utf-8")
+    for generated, write in GENERATED.items():
+        generated.write_text(write(), "utf-8")
     for page in PAGES:
         refresh(page)

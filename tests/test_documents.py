@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from documents import PAGES, ROOT, Reader, SavedFile, commands, plugins_page, saved_files, says, steps, targets
+from documents import PAGES, ROOT, Reader, SavedFile, anchors, commands, links, saved_files, says, steps, targets
 from muster.cli import VERBS
 from muster.config import DEFAULT
+from reference_pages import GENERATED
 from yaml_blocks import problems
 
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 BLOCK = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
-LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 SAMPLES = sorted((Path(__file__).parent / "data" / "designs-config").glob("*.yaml"))
 
 
@@ -50,8 +50,12 @@ def test_every_python_block_of_a_document_runs(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_every_link_to_a_file_leads_somewhere(page: Path) -> None:
-    links = LINK.findall(page.read_text("utf-8"))
-    assert [link for link in links if not (page.parent / link).exists()] == []
+    lost = []
+    for target, anchor in links(page):
+        file = page.parent / target if target else page
+        if not file.exists() or (anchor and file.suffix == ".md" and anchor not in anchors(file)):
+            lost.append(f"{target}#{anchor}")
+    assert lost == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
@@ -80,8 +84,9 @@ def test_every_file_that_a_document_has_saved_is_used(page: Path) -> None:
     assert [file.name for file in files if not any(at > file.line and file.name in text for at, text in typed)] == []
 
 
-def test_the_page_of_plugins_is_what_the_command_says() -> None:
-    assert (ROOT / "docs" / "plugins.md").read_text("utf-8") == plugins_page(), "run python tests/documents.py"
+@pytest.mark.parametrize("page", GENERATED, ids=name)
+def test_a_generated_page_is_up_to_date(page: Path) -> None:
+    assert page.read_text("utf-8") == GENERATED[page](), "run python tests/documents.py"
 
 
 @pytest.mark.parametrize(

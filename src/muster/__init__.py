@@ -1,9 +1,9 @@
 """muster gathers pods onto the right group of nodes.
 
 It is a scheduler for Kubernetes that reads Volcano's queues, pod groups and configuration; node group management for
-users of kube-scheduler; and a simulator that runs the scheduler's own code. docs/tour.md describes the packages.
+users of kube-scheduler; and a simulator that runs the scheduler's own code. docs/concepts/tour.md has the packages.
 
-The functions below are the public API (docs/python.md). They are loaded when they are first used: `import muster`
+The functions below are the public API (docs/tasks/python.md). They are loaded when they are first used: `import muster`
 imports nothing else.
 """
 

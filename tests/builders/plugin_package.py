@@ -1,4 +1,4 @@
-"""The example package of docs/write-a-plugin.md, written to a folder and installed there as the page says."""
+"""The example package of docs/tasks/write-a-plugin.md, written to a folder and installed there as the page says."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import muster
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "write-a-plugin.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "tasks" / "write-a-plugin.md"
 _BLOCK = re.compile(r'^```\w+ title="([^"]+)"\n(.*?)^```', re.MULTILINE | re.DOTALL)
 BLOCKS: dict[str, str] = dict(_BLOCK.findall(PAGE.read_text("utf-8")))
 _SOURCE = Path(muster.__file__).parents[1]

@@ -1,4 +1,4 @@
-"""docs/install.md as a new user follows it: its commands, in its order, and then what it promises."""
+"""docs/tasks/install.md as a new user follows it: its commands, in its order, and then what it promises."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from live.controlplane import ControlPlane
 from live.part_process import free_port
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs/install.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/tasks/install.md").read_text(encoding="utf-8")
 CITIES = {"hangzhou": 3, "beijing": 2}
 
 

@@ -22,7 +22,7 @@ from live.webhook_site import webhook_part
 pytestmark = pytest.mark.usefixtures("crds")
 __all__ = ["own_pod"]
 
-LIVE_PAGE = Path(__file__).parents[2] / "docs" / "live.md"
+LIVE_PAGE = Path(__file__).parents[2] / "docs" / "tasks" / "live.md"
 FOREIGN = EVICTS.replace("{name: drf}", "{name: drf}, {name: tdm}")
 
 
@@ -102,7 +102,7 @@ def sharing() -> list[Plain]:
 def test_with_nodes_of_their_own_a_burst_beside_kube_scheduler_overfills_none(
     api: Api, namespace: str, make_nodes: MakeNodes, scheduler_kubeconfig: Path
 ) -> None:
-    """The YAML of docs/live.md, on 12 nodes, with as many pods as fit."""
+    """The YAML of docs/tasks/live.md, on 12 nodes, with as many pods as fit."""
     node, job = sharing()
     ours = [one["metadata"]["name"] for one in make_nodes(6, prefix="batch", labels=node["metadata"]["labels"])]
     for name in ours:

@@ -41,7 +41,7 @@ from live.webhook_site import (
 )
 from muster.model.crd import OURS, PEERS
 
-PAGE = (Path(__file__).parents[2] / "docs/webhook-and-gate.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs/tasks/webhook-and-gate.md").read_text(encoding="utf-8")
 LIMIT_MIB = 1024  # what `muster manifests` allows the webhook
 
 

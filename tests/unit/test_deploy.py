@@ -32,6 +32,6 @@ def test_the_configuration_with_evictions_is_valid_and_the_one_that_the_document
     config, message = configure(text, "scheduler-with-evictions.yaml")
     assert [str(finding) for finding in message if finding.severity is Severity.ERROR] == []
     assert {"reclaim", "preempt"} <= set(config.actions)
-    page = (DEPLOY.parent / "docs" / "live.md").read_text()
+    page = (DEPLOY.parent / "docs" / "tasks" / "live.md").read_text()
     shown = page.partition("## Evictions\n")[2].partition("```yaml\n")[2].partition("```")[0]
     assert yaml.safe_load(shown) == yaml.safe_load(text)

@@ -30,7 +30,7 @@ def test_every_package_has_an_init_file() -> None:
 
 
 def test_every_package_and_file_that_the_tour_names_exists() -> None:
-    tour = (ROOT / "docs" / "tour.md").read_text("utf-8")
+    tour = (ROOT / "docs" / "concepts" / "tour.md").read_text("utf-8")
     files = re.findall(r"`((?:\w+/)+\w+\.py)`", tour)
     assert files and [file for file in files if not (PACKAGE / file).exists()] == []
     packages = {path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"}

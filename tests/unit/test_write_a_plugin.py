@@ -1,4 +1,4 @@
-"""docs/write-a-plugin.md: its package is built, installed, tested and used, as the page says."""
+"""docs/tasks/write-a-plugin.md: its package is built, installed, tested and used, as the page says."""
 
 from __future__ import annotations
 

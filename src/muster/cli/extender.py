@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _OPEN = (
     "--host {host} can be reached by other machines, so clients must be authenticated: give --tls-cert-file, "
-    "--tls-private-key-file and --client-ca-file (see docs/install.md), listen on 127.0.0.1 beside "
+    "--tls-private-key-file and --client-ca-file (see docs/tasks/install.md), listen on 127.0.0.1 beside "
     "kube-scheduler, or give --insecure-listen to serve any client"
 )
 

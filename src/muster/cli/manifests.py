@@ -42,7 +42,7 @@ _ASKED_FOR = [part.verb for part in PARTS.values() if not part.by_default]
 @click.option(
     "--webhook-client-ca", metavar="SECRET", default="",
     help="The webhook answers only clients with a certificate of the CA in the key ca.crt of this Secret: the API "
-    "server's (docs/webhook-and-gate.md).",
+    "server's (docs/tasks/webhook-and-gate.md).",
 )  # fmt: skip
 @click.option(
     "--accounts-only",

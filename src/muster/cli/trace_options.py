@@ -21,7 +21,7 @@ def trace_options(command: F) -> F:
     for option in (
         click.option("--strict", is_flag=True, help="Stop at the first bad row. Default: bad rows are left out."),
         click.option("--columns", default="", metavar="KEY=COLUMN,…", help="The columns of a CSV or Parquet file, "
-                     "such as submit=timestamp,gpus=num_gpus. docs/traces.md has all keys."),
+                     "such as submit=timestamp,gpus=num_gpus. docs/tasks/traces.md has all keys."),
         click.option("--format", "trace_format", default="", metavar="NAME", help="The format of the trace, if it is "
                      "not found by itself: openb, philly, helios, acme, pai, spot, tiresias, swf, …"),
     ):  # fmt: skip

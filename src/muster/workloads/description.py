@@ -11,7 +11,7 @@ kinds:
     template: spec.workers.template      # JMESPath
     count: spec.workers.replicas
 
-docs/workloads.md has all fields. An invalid entry is a finding and does not stop the rest of the table.
+docs/reference/workloads.md has all fields. An invalid entry is a finding and does not stop the rest of the table.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def _read(entry: Any, document: Document, i: int, fault: Callable[..., None]) ->
     elif one.creates is not None and one.pod_sets:
         wrong = "has both podSets and creates: an operator creates pods or another object (write one of them)"
     if wrong:
-        fault(at, wrong, "see docs/workloads.md", about)
+        fault(at, wrong, "see docs/reference/workloads.md", about)
         return None
     return one
 
@@ -204,7 +204,7 @@ def _explained(error: msgspec.ValidationError) -> tuple[str, str, str]:
     path = path.rstrip("`").lstrip(".")
     unknown = _UNKNOWN_FIELD.fullmatch(message)
     if unknown is None:
-        return path, message, "see docs/workloads.md"
+        return path, message, "see docs/reference/workloads.md"
     parts = {"podSets": PodSetDescription, "creates": ChildDescription, "pods": PodDescription}
     fields = parts.get(path.partition("[")[0], KindDescription).__struct_encode_fields__
     known = ", ".join(field for field in fields if field != "source")

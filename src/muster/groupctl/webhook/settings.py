@@ -59,7 +59,7 @@ class WebhookSettings:
     )] = 300.0  # fmt: skip
     client_ca_file: Annotated[str, Flag(
         "--client-ca-file", is_path=True, metavar="FILE", help="Serve only clients with a certificate of this CA, such "
-        "as the API server (docs/webhook-and-gate.md shows how it gets one).",
+        "as the API server (docs/tasks/webhook-and-gate.md shows how it gets one).",
     )] = ""  # fmt: skip
     host: Annotated[str, Flag("--webhook-host", metavar="ADDRESS", help="The address of the HTTPS server.")] = "0.0.0.0"
     port: Annotated[int, port_flag("--webhook-port", help="Its port.")] = 9443

@@ -1,6 +1,6 @@
 """The figures of a replay as plain values for JSON: the same bytes for the same replay, `None` where there is no value.
 
-docs/replay-results.md defines each key. Percentiles interpolate linearly between the two nearest ranks.
+docs/reference/replay-results.md defines each key. Percentiles interpolate linearly between the two nearest ranks.
 """
 
 from __future__ import annotations

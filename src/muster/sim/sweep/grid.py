@@ -9,7 +9,7 @@ clusters:
 - template: {allocatable: {cpu: 64, memory: 512Gi, nvidia.com/gpu: 8}}
   counts: [32, 64, 128]
 
-docs/sweep.md has all keys. Paths are relative to the file. Every mistake is a finding with its line.
+docs/tasks/sweep.md has all keys. Paths are relative to the file. Every mistake is a finding with its line.
 """
 
 from __future__ import annotations

@@ -1,0 +1,15 @@
+"""The generated pages of docs/: one module for each; `GENERATED` maps each page to the function that writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from reference_pages import lists, plugins
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+GENERATED: dict[Path, Callable[[], str]] = {
+    DOCS / "README.md": lists.home,
+    DOCS / "decisions" / "README.md": lists.decisions,
+    DOCS / "reference" / "plugins.md": plugins.page,
+}
