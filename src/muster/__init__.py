@@ -10,16 +10,31 @@ imports nothing else.
 TYPE_CHECKING = False  # type checkers take it for typing.TYPE_CHECKING, which would have to be imported
 if TYPE_CHECKING:
     from muster.model.finding import Finding, InputError
-    from muster.sim.api import Explanation, Result, Validation, explain, simulate, validate
+    from muster.sim.api import (
+        ApplyPlan,
+        Explanation,
+        Result,
+        Validation,
+        WaitingJobs,
+        explain,
+        plan,
+        queues,
+        simulate,
+        validate,
+    )
 
 __all__ = [
+    "ApplyPlan",
     "Explanation",
     "Finding",
     "InputError",
     "Result",
     "Validation",
+    "WaitingJobs",
     "__version__",
     "explain",
+    "plan",
+    "queues",
     "simulate",
     "validate",
 ]

@@ -59,7 +59,7 @@ def plan(
     from muster.cli.configuration import config_from_flag, config_from_objects, load_and_report
     from muster.cli.live import read_cluster, webhook_is_alive
     from muster.cli.reading import read_manifests
-    from muster.sim.plan import overlaid
+    from muster.sim.applied import overlaid
     from muster.sim.plan import plan as played
 
     source = config_from_flag(config)

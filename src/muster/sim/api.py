@@ -1,4 +1,4 @@
-"""The functions `muster.simulate`, `muster.explain` and `muster.validate`; the commands of these names call them."""
+"""The functions `muster.simulate`, `explain`, `validate`, `plan` and `queues`; the commands of these names use them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from muster.engine.core.session import Log, silent
 from muster.model.finding import Finding, InputError, in_order
 from muster.sim import explain as explaining
 from muster.sim import simulate as simulation
+from muster.sim.applied import changes_between, overlaid, submitted
+from muster.sim.apply_plan import ApplyPlan
+from muster.sim.difference import Difference
 from muster.sim.explain import Explanation
 from muster.sim.inputs import (
     SCHEDULER_NAMES,
@@ -30,8 +33,12 @@ from muster.sim.inputs import (
 )
 from muster.sim.result import Result
 from muster.sim.validate import validate_cluster
+from muster.sim.waiting_jobs import WaitingJobs, waiting_jobs
 
-__all__ = ["Explanation", "Result", "Validation", "explain", "simulate", "validate"]
+__all__ = [
+    "ApplyPlan", "Explanation", "Result", "Validation", "WaitingJobs", "explain", "plan", "queues", "simulate",
+    "validate",
+]  # fmt: skip
 
 FeatureGates = Mapping[str, bool]
 
@@ -91,6 +98,62 @@ def explain(
     explanation.configuration = configuration
     explanation.findings = in_order([*configuration.findings, *manifests.findings])
     return explanation
+
+
+def queues(
+    cluster: Cluster,
+    *,
+    config: Configuration = None,
+    now: float | str | None = None,
+    scheduler_names: Sequence[str] = SCHEDULER_NAMES,
+    workload_kinds: Sequence[PathName] = (),
+    keep_going: bool = False,
+    feature_gates: FeatureGates | None = None,
+    log: Log = silent,
+) -> WaitingJobs:
+    """Returns the jobs that wait for nodes, in the order in which the scheduler serves them, and the shares of queues.
+
+    The arguments are those of `simulate`. Raises InputError if the input cannot be used.
+    """
+    configuration, manifests = _inputs(cluster, config, scheduler_names, keep_going, workload_kinds, feature_gates)
+    start = start_time(now, manifests)
+    found = waiting_jobs(configuration.scheduler, manifests.objects, start, scheduler_names, log)
+    found.configuration = configuration
+    found.findings = in_order([*configuration.findings, *manifests.findings])
+    return found
+
+
+def plan(
+    changes: Cluster,
+    cluster: Cluster,
+    *,
+    config: Configuration = None,
+    now: float | str | None = None,
+    namespace: str = "",
+    scheduler_names: Sequence[str] = SCHEDULER_NAMES,
+    workload_kinds: Sequence[PathName] = (),
+    keep_going: bool = False,
+    feature_gates: FeatureGates | None = None,
+    log: Log = silent,
+) -> ApplyPlan:
+    """Returns what changes if the manifests `changes` are applied to the cluster: objects, and decisions by group.
+
+    New objects are created at the start of the clock, so their pods come after those that wait already. `namespace` is
+    that of manifests that name none. The other arguments are those of `simulate`. Raises InputError.
+    """
+    configuration, there = _inputs(cluster, config, scheduler_names, keep_going, workload_kinds, feature_gates)
+    new = usable_cluster(changes, keep_going=keep_going, workload_kinds=workload_kinds)
+    start = start_time(now, there) + (now is None)  # after everything that is in the cluster
+    applied = submitted(new.objects, start, namespace)
+    after = _with_gates(replace(there, objects=overlaid(there.objects, applied)), feature_gates)
+    first, second = (
+        simulate(one, config=configuration, now=start, scheduler_names=scheduler_names, keep_going=True, log=log)
+        for one in (there, after)
+    )
+    changed = changes_between(there.objects, after.objects, applied)
+    unchanged = sum(map(len, applied.values())) - len(changed)
+    warnings = [warning for warning in second.summary.warnings if warning not in first.summary.warnings]
+    return ApplyPlan(changed, Difference(first, second), unchanged, warnings)
 
 
 @dataclass(frozen=True, slots=True)

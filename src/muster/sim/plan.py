@@ -49,25 +49,6 @@ class ControllerPlan:
         }  # fmt: skip
 
 
-def overlaid(
-    objects: Mapping[str, Mapping[str, Object]], changes: Mapping[str, Mapping[str, Object]]
-) -> dict[str, dict[str, Object]]:
-    """Returns the cluster with the changed objects instead of those with the same names."""
-    return {
-        kind: {**objects.get(kind, {}), **{key: _in_place(objects, kind, key, obj) for key, obj in new.items()}}
-        for kind, new in {**{kind: {} for kind in objects}, **changes}.items()
-    }
-
-
-def _in_place(objects: Mapping[str, Mapping[str, Object]], kind: str, key: str, obj: Object) -> Object:
-    """Keeps the uid of an object that is applied again, because owner references name it."""
-    known = objects.get(kind, {}).get(key)
-    if known is not None:
-        obj.metadata.uid = known.metadata.uid
-        obj.metadata.creation_timestamp = known.metadata.creation_timestamp
-    return obj
-
-
 def plan(
     scheduler: Scheduler, objects: Mapping[str, Mapping[str, Object]], now: float, *, webhook: bool = False
 ) -> ControllerPlan:

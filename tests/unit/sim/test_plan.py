@@ -19,7 +19,8 @@ from muster.cycle.configure import default_configuration
 from muster.cycle.scheduler import Scheduler
 from muster.groups.assignment import OPT_IN
 from muster.model.meta import Object, key
-from muster.sim.plan import ControllerPlan, overlaid, plan
+from muster.sim.applied import overlaid
+from muster.sim.plan import ControllerPlan, plan
 
 Objects = dict[str, dict[str, Object]]
 

@@ -1,0 +1,101 @@
+"""Which cluster a command reads (files, else the live one), and which of its objects the answer shows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from muster.cli.options import Command
+
+if TYPE_CHECKING:
+    from muster.cluster.manifests import Manifests
+    from muster.model.meta import LabelSelector
+
+
+def cluster_files(command: Command) -> Command:
+    return click.option(
+        "--cluster", "clusters", type=click.Path(), multiple=True, metavar="FILE_OR_DIR",
+        help="The cluster in manifests or a snapshot, instead of the live one. May be given several times.",
+    )(command)  # fmt: skip
+
+
+def read_files_or_live(
+    clusters: Sequence[str],
+    kubeconfig: str | None,
+    context: str | None,
+    now: float | None,
+    *,
+    keep_going: bool = False,
+    workload_kinds: Sequence[str] = (),
+    discreet: bool = True,
+) -> tuple[Manifests, float | None]:
+    """Returns the cluster of the files, else the live one, and the time at which the simulation starts."""
+    if clusters:
+        from muster.cli.reading import read_manifests
+
+        return read_manifests(clusters, keep_going=keep_going, workload_kinds=workload_kinds), now
+    from muster.cli.live import read_cluster
+
+    found = read_cluster(kubeconfig, context, discreet=discreet, workload_kinds=workload_kinds)
+    return found, time.time() if now is None else now
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Which objects an answer shows: those of a namespace, and those with a matching label."""
+
+    namespace: str  # "": all
+    labels: LabelSelector | None  # None: all
+
+    def has(self, namespace: str, labels: Iterable[Mapping[str, str]]) -> bool:
+        if self.namespace and namespace != self.namespace:
+            return False
+        if self.labels is None:
+            return True
+        from muster.model.selectors import matches
+
+        return any(matches(self.labels, one) for one in labels)
+
+
+class Selector(click.ParamType["LabelSelector"]):
+    """A label selector as kubectl takes it."""
+
+    name = "selector"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> LabelSelector:
+        from muster.model.meta import LabelSelector
+        from muster.model.selector_text import selector_of_text
+
+        if isinstance(value, LabelSelector):
+            return value
+        try:
+            return selector_of_text(str(value))
+        except ValueError as fault:
+            self.fail(str(fault), param, ctx)
+
+
+def namespace(text: str) -> Callable[[Command], Command]:
+    """`-n`, with this help."""
+    return click.option("-n", "--namespace", default="", metavar="NAMESPACE", help=text)
+
+
+def shown(command: Command) -> Command:
+    """`-n`, `-A` and `-l`, as the parameter `shown`."""
+
+    @wraps(command)
+    def gathered(*, namespace: str, all_namespaces: bool, labels: LabelSelector | None, **others: Any) -> None:
+        command(shown=Shown("" if all_namespaces else namespace, labels), **others)
+
+    with_labels = click.option(
+        "-l", "--selector", "labels", type=Selector(), metavar="SELECTOR",
+        help="Show only groups with a pod whose labels, or those of its group, match (app=web,tier!=db).",
+    )(gathered)  # fmt: skip
+    with_all = click.option(
+        "-A", "--all-namespaces", is_flag=True, help="Show all namespaces, which is the default without -n."
+    )(with_labels)
+    return namespace("Show only this namespace.")(with_all)
