@@ -23,6 +23,8 @@ GROUPS: dict[str, dict[str, str]] = {
     "Simulator": {
         "simulate": "muster.cli.simulate:simulate",
         "explain": "muster.cli.explain:explain",
+        "plan": "muster.cli.plan:plan",
+        "queues": "muster.cli.queues:queues",
         "validate": "muster.cli.validate:validate",
         "replay": "muster.cli.replay:replay",
         "sweep": "muster.cli.sweep:sweep",
