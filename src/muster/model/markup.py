@@ -1,0 +1,23 @@
+"""Text for HTML. Every text that comes from a cluster, a file or a command line passes `escape` on its way into a page.
+
+Names, labels and annotations are hostile input: besides the characters of HTML, the function makes those visible that
+change how the text around them is shown (Unicode's bidirectional controls), and replaces those that HTML forbids.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+
+__all__ = ["escape"]
+
+_HIDDEN = re.compile("[\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+
+
+def escape(text: str) -> str:
+    """Returns the text as HTML, for the content of an element and for an attribute in quotes."""
+    if not (text.isascii() and text.isprintable()):
+        text = _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text)
+        text = _HIDDEN.sub(lambda found: f"[U+{ord(found[0]):04X}]", text)
+    return html.escape(text)
