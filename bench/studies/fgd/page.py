@@ -8,8 +8,9 @@ from typing import Any
 
 from results import AGREED, TOLERANCE
 
-from muster.sim.html import document, section, table
 from muster.sim.replay.charts import Axis, Series, bar_chart, bar_rows, figure, line_chart, line_rows
+from muster.sim.report.elements import table
+from muster.sim.report.frame import Section, document, section
 
 ARRIVED = Axis("arrived demand, % of all GPUs", high=130.0)
 PLOTS = (
@@ -22,10 +23,10 @@ TITLE = "The FGD study on muster's engine"
 
 def page(record: dict[str, Any]) -> str:
     cells = record["cells"]
-    parts = [f"<h1>{TITLE}</h1>", _about(record), _bars(cells)]
+    parts: list[str | Section] = [_bars(cells)]
     for workload, group in groupby(cells, key=lambda cell: cell["workload"]):
         parts.append(section(f"Workload {workload}", "".join(_workload(workload, list(group)))))
-    return document(TITLE, parts, "study")
+    return document(TITLE, parts, "study", lead=_about(record))
 
 
 def _about(record: dict[str, Any]) -> str:
@@ -38,7 +39,7 @@ def _about(record: dict[str, Any]) -> str:
     )
 
 
-def _bars(cells: list[dict[str, Any]]) -> str:
+def _bars(cells: list[dict[str, Any]]) -> Section:
     """The final allocation of all workloads, with the standard deviation over the seeds."""
     workloads = list(dict.fromkeys(cell["workload"] for cell in cells))
     series = []

@@ -31,6 +31,7 @@ def demo(report: Path, form: str, verbosity: int) -> None:
     and compares the outcome with the design. The exit code is 1 if an outcome differs.
     """
     from muster.cli.answer import console, print_json
+    from muster.cli.origin import origin_rows
     from muster.cli.reading import BadInput
     from muster.sim.demo import chapters
     from muster.sim.demo.report import page
@@ -43,7 +44,7 @@ def demo(report: Path, form: str, verbosity: int) -> None:
         if form == "table":
             show_chapter(out, number, chapter)
     try:
-        report.write_text(page(played), "utf-8")
+        report.write_text(page(played, origin_rows()), "utf-8")
     except OSError as fault:
         raise BadInput(f"{report}: cannot be written: {fault.strerror} (give another place with --report)") from None
     holds = all(chapter.holds for chapter in played)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from click.core import ParameterSource
 
 from muster.cli import options
 from muster.cli.help import Command
@@ -172,6 +170,7 @@ def _progress(replays: int) -> Iterator[Callable[[int, int], None] | None]:
 
 def _show(results: list[Replay], loaded: list[LoadedConfig], form: str, html: str | None) -> None:
     from muster.cli.answer import console, print_json, print_page, row, table
+    from muster.cli.origin import origin_rows
     from muster.sim.replay.metrics import metrics
     from muster.sim.replay.page import page
     from muster.sim.replay.tables import summary_tables
@@ -180,7 +179,7 @@ def _show(results: list[Replay], loaded: list[LoadedConfig], form: str, html: st
     if html is not None or form == "html":
         title = f"Replay of {results[0].trace.source}"
         origin = [(f"configuration {r.name}", f"hash {one.hash}") for r, one in zip(results, loaded, strict=True)]
-        made = page(results, title, [("command", _command()), *origin])
+        made = page(results, title, [*origin_rows(), *origin])
         if html is not None:
             Path(html).write_text(made, encoding="utf-8")
         if form == "html":
@@ -199,23 +198,6 @@ def _show(results: list[Replay], loaded: list[LoadedConfig], form: str, html: st
             console().print(shown)
             for note in made_table.notes:
                 click.echo(note)
-
-
-def _command() -> str:
-    """Returns the command without the options that do not change the result: the page does not depend on them."""
-    context = click.get_current_context()
-    words = ["muster", "replay"]
-    for param in context.command.params:
-        value = context.params.get(param.name or "")
-        given = context.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
-        if not given or param.name in ("form", "jobs", "samples", "html", "timings", "processes", "verbosity"):
-            continue
-        for one in value if isinstance(value, tuple) else (value,):
-            if isinstance(param, click.Option):
-                words.append(param.opts[0])
-            if not isinstance(one, bool):
-                words.append(f"{one:g}" if isinstance(one, float) else str(one))
-    return shlex.join(words)
 
 
 def _show_timings(results: list[Replay], path: str | None) -> None:

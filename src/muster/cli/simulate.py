@@ -84,9 +84,9 @@ def simulate(
             click.echo(f"warning: {warning}", err=True)
     if second is not None:
         comparison = Comparison((_short(first), _short(second)), results[0], results[1])
-        _show_comparison(comparison, (first, second), form)
+        _show_comparison(comparison, (first, second), files, form)
     else:
-        _show(results[0], first, ", ".join(files), form)
+        _show(results[0], first, files, form)
     if fail_on_pending and any(result.pending for result in results):
         raise click.exceptions.Exit(1)
 
@@ -95,29 +95,33 @@ def _short(one: LoadedConfig) -> str:
     return "default" if one.text.is_default else one.text.source
 
 
-def _show(result: Result, one: LoadedConfig, title: str, form: str) -> None:
+def _show(result: Result, one: LoadedConfig, files: tuple[str, ...], form: str) -> None:
     from muster.cli.answer import console, print_json, print_page
 
     if form == "json":
         print_json(result.to_dict())
     elif form == "html":
-        from muster.sim.html import page
+        from muster.cli.origin import origin_rows
+        from muster.sim.report.pages import page
 
-        print_page(page(result, f"{title}, configuration {one}"))
+        print_page(page(result, f"{', '.join(files)}, configuration {one}", origin_rows(files, [one])))
     else:
         click.echo(f"configuration: {one}")
         show_result(console(), result)
 
 
-def _show_comparison(comparison: Comparison, pair: tuple[LoadedConfig, LoadedConfig], form: str) -> None:
+def _show_comparison(
+    comparison: Comparison, pair: tuple[LoadedConfig, LoadedConfig], files: tuple[str, ...], form: str
+) -> None:
     from muster.cli.answer import console, print_json, print_page
 
     if form == "json":
         print_json(comparison.to_dict())
     elif form == "html":
-        from muster.sim.html import comparison_page
+        from muster.cli.origin import origin_rows
+        from muster.sim.report.pages import comparison_page
 
-        print_page(comparison_page(comparison))
+        print_page(comparison_page(comparison, origin_rows(files, pair)))
     else:
         click.echo(f"configurations: {pair[0]}; {pair[1]}")
         show_comparison(console(), comparison)
@@ -154,7 +158,7 @@ def headline(result: Result) -> Text:
 
 
 def _placements(console: Console, result: Result) -> None:
-    from muster.sim.picture import group_of, queue_of
+    from muster.sim.report.task_names import group_of, queue_of
 
     tasks = result.state.tasks
     if len(result.binds) <= MAX_ROWS:

@@ -56,6 +56,7 @@ def sweep(
     continues. The exit code is 1 if a cell failed.
     """
     from muster.cli.answer import console, print_json
+    from muster.cli.origin import origin_rows
     from muster.cli.reading import BadInput, print_findings
     from muster.sim.sweep.cells import cells_of
     from muster.sim.sweep.comparison import compare
@@ -85,7 +86,7 @@ def sweep(
         with results.locked():
             done = run_sweep(cells, results, execute, progress_on(sys.stderr))
             rows, comparisons = rows_of(done), compare(done.cells, done.results)
-            write_report(results, os.path.basename(grid), done, rows, comparisons)
+            write_report(results, os.path.basename(grid), done, rows, comparisons, origin_rows([grid]))
     except InputError as fault:
         print_findings(fault.findings)
         raise BadInput(f"muster: {fault.message}") from None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from html import escape
 
 from muster.engine.core.hooks import Picture
 from muster.engine.devices.fragmentation import GPU_PARTS
+from muster.model.markup import escape
 from muster.plugins.gpu_share.devices import Held
 
 _WIDTH = 20  # characters of a bar

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from html import escape
 
 from muster.engine.core.hooks import Picture
+from muster.model.markup import escape
 from muster.plugins.topology910.boards import Board
 
 _MARKS = {"free": "·", "faulty": "✗", "kept": "~", "doubtful": "*", "unlisted": "?"}

@@ -8,9 +8,9 @@ import platform
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
-from html import escape
 from pathlib import Path
 
+from muster.model.markup import escape
 from muster.sim.bench.workloads import WORKS, Work
 
 Row = dict[str, object]

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from html import escape
+from collections.abc import Iterable, Sequence
 
+from muster.model.markup import escape
 from muster.sim.demo.story import Chapter, Check, Step, in_words
-from muster.sim.html import document, table
+from muster.sim.report.elements import table
+from muster.sim.report.frame import Section, document
+from muster.sim.report.warnings import warning_list
 
 TITLE = "The five designs, played"
 
 
-def page(chapters: Iterable[Chapter]) -> str:
-    shown = list(chapters)
-    links = "".join(f'<li><a href="#{escape(c.name)}">{escape(c.title)}</a>: {_state(c)}</li>' for c in shown)
-    parts = [
-        f"<h1>{TITLE}</h1>",
+def page(chapters: Iterable[Chapter], origin: Sequence[tuple[str, str]] = ()) -> str:
+    """Returns the page. `origin`: rows that say how it was made."""
+    lead = (
         '<p class="lead">Every answer on this page was given by the scheduler and the controllers, on an embedded '
-        "cluster, from the manifests named with it.</p>",
-        f"<ul>{links}</ul>",
-        *(_chapter(chapter) for chapter in shown),
-    ]
-    return document(TITLE, parts, verb="demo")
+        "cluster, from the manifests named with it.</p>"
+    )
+    return document(TITLE, [_chapter(chapter) for chapter in chapters], verb="demo", lead=lead, origin=origin)
 
 
 def _state(chapter: Chapter) -> str:
@@ -29,16 +27,16 @@ def _state(chapter: Chapter) -> str:
     return f"{sum(check.holds for check in checks)} of {len(checks)} checks hold"
 
 
-def _chapter(chapter: Chapter) -> str:
+def _chapter(chapter: Chapter) -> Section:
     steps = "\n".join(_step(i, step) for i, step in enumerate(chapter.steps, start=1))
-    head = f'<h2 id="{escape(chapter.name)}">{escape(chapter.title)}</h2>\n<p class="lead">{escape(chapter.about)}</p>'
-    return f"<section>\n{head}\n{steps}\n</section>"
+    about = f'<p class="lead">{escape(chapter.about)}</p>\n'
+    return Section(chapter.name, chapter.title, about + steps, _state(chapter))
 
 
 def _step(number: int, step: Step) -> str:
-    grids = "".join(f"<p>{escape(g.title)}</p>{table(g.head, g.rows)}" for g in step.grids)
+    grids = "".join(table(g.head, g.rows, g.title) for g in step.grids)
     waits = table(("waits", "why"), sorted(step.waiting.items())) if step.waiting else ""
-    messages = "".join(f'<p class="warning">{escape(line)}</p>' for line in step.messages)
+    messages = warning_list(step.messages)
     evicted = ""
     if step.result is not None and step.result.evictions:
         rows = [(e.pod, e.node, e.by or e.rule) for e in step.result.evictions]

@@ -4,10 +4,8 @@ outside, and no time of day: the same replays give the same bytes."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 
-from muster import __version__
-from muster.sim.html import document, section, table
+from muster.model.markup import escape
 from muster.sim.replay.plots import (
     COMPLETION,
     WAITING,
@@ -22,16 +20,19 @@ from muster.sim.replay.plots import (
 from muster.sim.replay.records import Replay
 from muster.sim.replay.tables import SummaryTable, group_tables, reason_tables, summary_table
 from muster.sim.replay.timelines import Timeline, overlays, queue_shares, stacks
+from muster.sim.report.elements import table
+from muster.sim.report.frame import Section, document, section
+from muster.sim.report.warnings import warning_list
 
 
 def page(replays: Sequence[Replay], title: str, origin: Sequence[tuple[str, str]] = ()) -> str:
     """Returns the page of replays. Replays with the same name are seeds of one configuration.
 
-    `origin`: rows of the last table, such as the command and the hashes of the files. The traces, the configurations
-    and the version are added here.
+    `origin`: rows of the last table, such as the command and the hashes of the files. The traces are added
+    here.
     """
     found = configurations(replays)
-    parts = [f"<h1>{escape(title)}</h1>", f'<p class="lead">{escape(_lead(found))}</p>', *_warnings(replays)]
+    parts: list[str | Section] = [section("Warnings", _warnings(replays))]
     if found:
         runs = {one.name: one.metrics for one in found}
         parts += [
@@ -43,7 +44,8 @@ def page(replays: Sequence[Replay], title: str, origin: Sequence[tuple[str, str]
             *_over_time(found),
             section("Tables", "".join(_folded(made) for made in group_tables(runs))),
         ]
-    return document(title, [*parts, section("Origin", table(("", ""), [*_origin(replays), *origin]))], verb="replay")
+    lead = f'<p class="lead">{escape(_lead(found))}</p>'
+    return document(title, parts, verb="replay", lead=lead, origin=[*origin, *_origin(replays)])
 
 
 def _lead(found: Sequence[Configuration]) -> str:
@@ -56,12 +58,11 @@ def _lead(found: Sequence[Configuration]) -> str:
     return f"{jobs}, replayed in virtual time with {names}{times}."
 
 
-def _warnings(replays: Sequence[Replay]) -> list[str]:
-    lines = dict.fromkeys(f"{replay.name}: {warning}" for replay in replays for warning in replay.warnings)
-    return [f'<p class="warning">{escape(line)}</p>' for line in lines]
+def _warnings(replays: Sequence[Replay]) -> str:
+    return warning_list(f"{replay.name}: {warning}" for replay in replays for warning in replay.warnings)
 
 
-def _by(found: Sequence[Configuration], word: str) -> list[str]:
+def _by(found: Sequence[Configuration], word: str) -> list[Section]:
     """Returns the plots by queue or by size class, if there are several."""
     if len(names_of(found, word)) < 2:
         return []
@@ -71,13 +72,13 @@ def _by(found: Sequence[Configuration], word: str) -> list[str]:
     return [section(f"By {word}", _charts([*charts, *heat]) + cdfs)]
 
 
-def _over_time(found: Sequence[Configuration]) -> list[str]:
+def _over_time(found: Sequence[Configuration]) -> list[Section]:
     time = Timeline(found)
     main, others = stacks(found, time)
     folded = f"<details><summary>Other resources</summary>{_charts([others])}</details>" if others else ""
     return [
         section("Over time", _charts([main, *overlays(found, time)]) + folded),
-        section("Share against deserved share", shares) if (shares := queue_shares(found, time)) else "",
+        section("Share against deserved share", queue_shares(found, time)),
     ]
 
 
@@ -96,4 +97,4 @@ def _folded(made: SummaryTable) -> str:
 
 def _origin(replays: Sequence[Replay]) -> list[tuple[str, str]]:
     traces = dict.fromkeys(f"{r.trace.source}: {len(r.trace):,} jobs, {r.trace.bad_rows:,} bad rows" for r in replays)
-    return [("muster", __version__), *(("trace", text) for text in traces)]
+    return [("trace", text) for text in traces]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from html import escape
 
-from muster.sim.html import document, section, table
+from muster.model.markup import escape
 from muster.sim.replay.charts import Axis, bar_chart, bar_rows, figure, spread
+from muster.sim.report.elements import html_table, table
+from muster.sim.report.figures import figures
+from muster.sim.report.frame import Section, document, section
+from muster.sim.report.warnings import warning_list
 from muster.sim.sweep.comparison import Best, Comparison, Contender
 from muster.sim.sweep.figures import COMPARED, Figure
 from muster.sim.sweep.reasons import explain, side_effects, with_spread
@@ -26,20 +29,22 @@ _SIDE = (
 )
 
 
-def page(title: str, rows: Sequence[Row], comparisons: Sequence[Comparison], warnings: Sequence[str]) -> str:
-    """Returns the page."""
+def page(
+    title: str, rows: Sequence[Row], comparisons: Sequence[Comparison], warnings: Sequence[str],
+    origin: Sequence[tuple[str, str]] = (),
+) -> str:  # fmt: skip
+    """Returns the page. `origin`: rows that say how it was made."""
     failed = [row for row in rows if row["status"] == "failed"]
+    by_trace = enumerate(_by_trace(comparisons).items(), start=1)
     parts = [
-        f"<h1>{escape(title)}</h1>",
-        _counts(rows, len(failed)),
-        f'<p class="soft">{escape(_legend())}</p>',
-        section("Cells that failed", _failed(failed)) if failed else "",
-        section("Best configurations", _overview(comparisons)) if comparisons else "",
-        *(section(trace, _trace(found)) for trace, found in _by_trace(comparisons).items()),
-        section("Warnings", "".join(f'<p class="warning">{escape(one)}</p>' for one in warnings)) if warnings else "",
+        section("Warnings", warning_list(warnings)),
+        section("Cells that failed", _failed(failed) if failed else ""),
+        section("Best configurations", _overview(comparisons) if comparisons else ""),
+        *(Section(f"trace-{i}", trace, _trace(found)) for i, (trace, found) in by_trace),
         section("All cells", _all(rows)),
     ]
-    return document(title, parts, "sweep")
+    lead = f'{_counts(rows, len(failed))}<p class="soft">{escape(_legend())}</p>'
+    return document(title, parts, "sweep", lead=lead, origin=origin)
 
 
 def mark(best: Best) -> str:
@@ -56,14 +61,11 @@ def _legend() -> str:
 
 
 def _counts(rows: Sequence[Row], failed: int) -> str:
-    figures = [(f"{len(rows):,}", "cells")]
+    found = [(f"{len(rows):,}", "cells", False)]
     for name, label in (("configuration", "configurations"), ("trace", "traces"), ("cluster", "clusters")):
-        figures.append((f"{len({row[name] for row in rows}):,}", label))
-    figures += [(f"{failed:,}", "failed")] if failed else []
-    cells = (
-        f'<div class="figure{" bad" * (label == "failed")}"><b>{value}</b>{label}</div>' for value, label in figures
-    )
-    return f'<div class="figures">{"".join(cells)}</div>'
+        found.append((f"{len({row[name] for row in rows}):,}", label, False))
+    found += [(f"{failed:,}", "failed", True)] if failed else []
+    return figures(found)
 
 
 def _failed(rows: Sequence[Row]) -> str:
@@ -132,7 +134,7 @@ def _chart(one: Figure, found: Sequence[Comparison]) -> str:
 
 
 def _marked_table(comparison: Comparison) -> str:
-    figures = (*COMPARED, *(one for one in _SIDE if any(_known(c, one) for c in comparison.contenders)))
+    columns = (*COMPARED, *(one for one in _SIDE if any(_known(c, one) for c in comparison.contenders)))
     marks: dict[tuple[str, str], str] = {}
     for best in comparison.best:
         if best.runner_up is not None:
@@ -140,13 +142,13 @@ def _marked_table(comparison: Comparison) -> str:
     rows = []
     for contender in comparison.contenders:
         cells = []
-        for one in figures:
+        for one in columns:
             sign = marks.get((one.column, contender.configuration), "")
             label = f'<span role="img" aria-label="best">{sign}</span> ' if sign else ""
             cells.append(f'<td class="n{" best" if sign else ""}">{label}{escape(with_spread(one, contender))}</td>')
-        rows.append(f"<tr><td>{escape(contender.configuration)}</td>{''.join(cells)}</tr>")
-    head = "".join(f"<th>{escape(text)}</th>" for text in ("configuration", *(one.name for one in figures)))
-    return f'<div class="wide"><table><tr>{head}</tr>{"".join(rows)}</table></div>'
+        rows.append(f"<td>{escape(contender.configuration)}</td>{''.join(cells)}")
+    head = ("configuration", *(one.name for one in columns))
+    return html_table(head, rows, f"Figures on {comparison.cluster}")
 
 
 def _known(contender: Contender, one: Figure) -> bool:

@@ -16,14 +16,15 @@ MAX_WARNINGS = 50
 
 
 def write_report(
-    folder: ResultFolder, title: str, done: SweepResult, rows: Sequence[Row], comparisons: Sequence[Comparison]
-) -> None:
+    folder: ResultFolder, title: str, done: SweepResult, rows: Sequence[Row], comparisons: Sequence[Comparison],
+    origin: Sequence[tuple[str, str]] = (),
+) -> None:  # fmt: skip
     """Writes results.csv, results.parquet (with the extra `replay`) and sweep.html."""
     write_atomically(folder.path / "results.csv", csv_table(rows))
     parquet = parquet_table(rows)
     if parquet is not None:
         write_atomically(folder.path / "results.parquet", parquet)
-    text = page(title, rows, comparisons, warnings_of(done))
+    text = page(title, rows, comparisons, warnings_of(done), origin)
     write_atomically(folder.path / "sweep.html", text.encode())
 
 

@@ -95,7 +95,7 @@ def test_values_are_short_texts(text: str, expected: str) -> None:
 def test_lines_differ_in_dashes_and_markers_and_carry_their_names() -> None:
     svg = line_chart("t", [Series(f"line-{i}", [1, 10, 100], [0.1, 0.5, 1.0]) for i in range(4)], X, Y)
     drawn(svg)
-    lines = re.findall(r'<path class="line" style="--h:\d+"([^>]*) d="M72', svg)
+    lines = re.findall(r'<path class="line h\d+"([^>]*) d="M72', svg)
     assert len(set(lines)) == 4
     assert all(f">line-{i}<" in svg for i in range(4))
 
@@ -109,8 +109,8 @@ def test_a_range_is_a_band_and_nan_interrupts_a_line() -> None:
     one = Series("a", [1, 2, 3, 4], [1.0, math.nan, 3.0, 4.0], [0.5, math.nan, 2.0, 3.0], [2.0, math.nan, 4.0, 5.0])
     svg = line_chart("t", [one], Axis("x"), Axis("y"))
     drawn(svg)
-    assert svg.count('class="range"') == 1
-    assert re.search(r'class="line"[^>]* d="M[\d. ]+M[\d. ]+L', svg)
+    assert svg.count('class="range h') == 1
+    assert re.search(r'class="line h0"[^>]* d="M[\d. ]+M[\d. ]+L', svg)
 
 
 def test_a_stack_ends_at_the_sum_of_its_bands() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from html import escape
 from itertools import chain
 
+from muster.model.markup import escape
 from muster.sim.replay.charts.axes import Axis
 from muster.sim.replay.charts.frame import (
     BOTTOM,
@@ -18,13 +18,13 @@ from muster.sim.replay.charts.frame import (
     Series,
     described,
     frame,
-    hue,
     marker,
     px,
     shade,
     shortened,
 )
 from muster.sim.replay.charts.lines import SIZE
+from muster.sim.report.elements import hue
 
 GAP = 0.25  # of a group's width, between groups
 CELL_HEIGHT = 22.0
@@ -77,14 +77,14 @@ def _bar(drawn: Frame, one: Series, position: int, group: int, left: float, widt
         tip += f" ({axis.text(ends[0])} to {axis.text(ends[1])})"
         above = min(top, high)
     box = f'x="{px(left + 1)}" y="{px(top)}" width="{px(max(width - 2, 1))}" height="{px(max(bottom - top, 0.5))}"'
-    fill = f'class="{shade(style)}" style="{hue(style)}"'
+    fill = f'class="{shade(style)} {hue(style)}"'
     drawn.parts.append(f"<rect {fill} {box}><title>{escape(tip)}</title></rect>{spread}")
     drawn.parts.append(marker(style, middle, above - 7))
 
 
 def _sample(position: int, one: Series) -> str:
     style = position if one.style < 0 else one.style
-    fill = f'class="{shade(style)}" style="{hue(style)}"'
+    fill = f'class="{shade(style)} {hue(style)}"'
     return f'<rect {fill} x="-12" y="-6" width="12" height="12"/>{marker(style, 8)}'
 
 

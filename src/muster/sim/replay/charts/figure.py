@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from html import escape
 
 import numpy as np
 
-from muster.sim.html import table
+from muster.model.markup import escape
 from muster.sim.replay.charts.axes import Axis, scale
 from muster.sim.replay.charts.frame import Series, floats
+from muster.sim.report.elements import table
 
 POINTS = 240  # of a line, at most
 ROWS = 16  # of the table below a chart, about

@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from html import escape
 
 import numpy as np
 
-from muster.sim.picture import HUE_STEP_DEGREES
+from muster.model.markup import escape
 from muster.sim.replay.charts.axes import Axis, Scale, scale
+from muster.sim.report.elements import hue
 
 LEFT, TOP, BOTTOM = 72.0, 14.0, 44.0  # pixels around the plot area
 KEY_WIDTH = 190.0
@@ -149,11 +149,6 @@ def described(series: Sequence[Series], y: Axis) -> str:
     return f"{y.label}, last value: " + "; ".join(f"{name} {y.text(value)}" for name, value in last)
 
 
-def hue(style: int) -> str:
-    """Returns the colour of a style, as the variable that the style sheet reads."""
-    return f"--h:{round(210 + style * HUE_STEP_DEGREES) % 360}"
-
-
 def dash(style: int) -> str:
     pattern = _DASHES[style % len(_DASHES)]
     return f' stroke-dasharray="{pattern}"' if pattern else ""
@@ -162,12 +157,12 @@ def dash(style: int) -> str:
 def marker(style: int, x: float = 0.0, y: float = 0.0) -> str:
     """Draws the marker of a style at a place."""
     place = f' transform="translate({px(x)} {px(y)})"' if x or y else ""
-    return f'<path class="mark" style="{hue(style)}" d="{_MARKERS[style % len(_MARKERS)]}"{place}/>'
+    return f'<path class="mark {hue(style)}" d="{_MARKERS[style % len(_MARKERS)]}"{place}/>'
 
 
 def sample(style: int) -> str:
     """Draws a short piece of a line with its marker, for a key."""
-    return f'<path class="line" style="{hue(style)}"{dash(style)} d="M-13 0H13"/>{marker(style)}'
+    return f'<path class="line {hue(style)}"{dash(style)} d="M-13 0H13"/>{marker(style)}'
 
 
 def shade(style: int) -> str:

@@ -16,12 +16,12 @@ from muster.sim.replay.charts.frame import (
     described,
     floats,
     frame,
-    hue,
     marker,
     path,
     sample,
     shade,
 )
+from muster.sim.report.elements import hue
 
 SIZE = (760.0, 330.0)
 SMALL = (400.0, 230.0)
@@ -47,7 +47,7 @@ def line_chart(
             continue
         _range(drawn, one, style)
         line = _stairs(points) if steps else points
-        drawn.parts.append(f'<path class="line" style="{hue(style)}"{dash(style)} d="{path(*line)}"/>')
+        drawn.parts.append(f'<path class="line {hue(style)}"{dash(style)} d="{path(*line)}"/>')
         drawn.parts += [marker(style, px_x, px_y) for px_x, px_y in _marked(points, i, len(series))]
         ends.append((points[1][np.isfinite(points[1])][-1], one.name, sample(style)))
     if not ends:
@@ -80,7 +80,7 @@ def stacked_chart(
     names: list[tuple[float, str, str]] = []
     for i, one in enumerate(series if len(xs) else ()):
         style = i if one.style < 0 else one.style
-        fill = f'class="{shade(i)}" style="{hue(style)}"'
+        fill = f'class="{shade(i)} {hue(style)}"'
         edge = _points(drawn, [*xs, *xs[::-1]], [*tops[i], *below[::-1]])
         drawn.parts.append(f'<path {fill} d="{path(*edge)}Z"/>')
         middle = drawn.y.at(float(tops[i][-1] + below[-1]) / 2)
@@ -125,7 +125,7 @@ def _range(drawn: Frame, one: Series, style: int) -> None:
     good = np.isfinite(low) & np.isfinite(high)
     if good.any():
         edge = path([*xs[good], *xs[good][::-1]], [*high[good], *low[good][::-1]])
-        drawn.parts.append(f'<path class="range" style="{hue(style)}" d="{edge}Z"/>')
+        drawn.parts.append(f'<path class="range {hue(style)}" d="{edge}Z"/>')
 
 
 def _marked(points: Points, position: int, of: int) -> list[tuple[float, float]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from builders.files import PACKING, full_cluster, manifests, scheduler
 from builders.manifests import node, pod
 from builders.pages import checked, self_contained
-from muster.sim.html import comparison_page, page
+from muster.sim.report.pages import comparison_page, page
 from muster.sim.result import Comparison, Result
 from muster.sim.simulate import simulate
 

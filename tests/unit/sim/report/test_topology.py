@@ -6,8 +6,9 @@ from builders.files import manifests, scheduler
 from builders.manifests import group, manifest, node, pod, state_of
 from builders.small_cluster import member_pod, pod_group, task
 from muster.engine.core.podgroups import GROUP
-from muster.sim.html import page
-from muster.sim.picture import group_of, trees
+from muster.sim.report.pages import page
+from muster.sim.report.task_names import group_of
+from muster.sim.report.topology import render as trees
 from muster.sim.result import Result
 from muster.sim.simulate import simulate
 
@@ -43,7 +44,7 @@ def racks(rack: str = "rack") -> list[dict[str, object]]:
 def test_the_tree_is_drawn_with_what_runs_where() -> None:
     text = trees(run(*racks()))
     assert text.count('class="domain"') == 3  # a zone and two racks
-    assert "job × 2" in text and 'title="default/p0"' in text
+    assert "job × 2" in text and "default/job" in text
     assert "zone › rack" in text
     assert trees(run(*racks())) in page(run(*racks()), "cluster.yaml")
 

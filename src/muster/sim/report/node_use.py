@@ -1,0 +1,110 @@
+"""The nodes of a run as the views show them: what each offers and has in use, its state, and its rack or node group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from muster.engine.core.jobs import Task
+from muster.engine.core.state import State
+from muster.engine.domains.domain_sources import from_hypernodes, from_topology
+from muster.engine.domains.domain_tree import DomainTree
+from muster.model.core import readiness
+from muster.model.groups import NodeGroup
+from muster.model.pod_states import is_terminating
+from muster.model.topology import HyperNode, Topology
+from muster.plugins.nodegroup.group_classes import LABEL
+from muster.sim.report.task_names import queue_of
+from muster.sim.result import Result
+
+BEFORE, NEW, LEAVING = "before", "new", "leaving"
+STATES = {NEW: ("+", "placed by this run"), BEFORE: ("", "there before"), LEAVING: ("−", "being evicted")}
+RACK_LABELS = ("topology.kubernetes.io/rack", "topology.kubernetes.io/zone")
+
+
+@dataclass(slots=True)
+class NodeUse:
+    """One node: per resource what it offers and what is in use; the share of the most used resource."""
+
+    number: int
+    name: str
+    group: str  # its rack or node group, "" if it has none
+    trouble: str  # NotReady, Unknown, cordoned; "" if pods can be placed on it
+    offered: dict[str, int]
+    used: dict[str, int]
+    placed: int = 0  # pods that this run placed
+    leaving: int = 0
+    pods: list[Task] = field(default_factory=list)
+
+    @property
+    def share(self) -> float:
+        """The share of the resource of which the largest part is in use; the number of pods does not count."""
+        return max((self.used[n] / most for n, most in self.offered.items() if n != "pods" and most > 0), default=0.0)
+
+
+def nodes_of(result: Result) -> list[NodeUse]:
+    """Returns the nodes at the end of the run, sorted by group and name."""
+    state = result.state
+    groups = groups_of(result)
+    names = state.axis.names
+    offered, used = state.nodes.alloc.T.tolist(), state.nodes.used.T.tolist()
+    found = []
+    for i, node in enumerate(state.nodes.objects):
+        ready = readiness(node)
+        trouble = ready if ready != "Ready" else "cordoned" if node.spec.unschedulable else ""
+        most = {name: n for name, n in zip(names, offered[i], strict=True) if n > 0}
+        has = dict(zip(names, used[i], strict=True))
+        one = NodeUse(i, node.metadata.name, groups[i], trouble, most, has, pods=list(state.nodes.on[i].values()))
+        for task in one.pods:
+            mark = state_of(result, task)
+            one.placed += mark == NEW
+            one.leaving += mark == LEAVING
+        found.append(one)
+    return sorted(found, key=lambda one: (one.group == "", one.group, one.name))
+
+
+def in_order(tasks: list[Task]) -> list[Task]:
+    """Returns the pods of a node by queue and name, those of other schedulers last."""
+    return sorted(tasks, key=lambda task: (queue_of(task) == "", queue_of(task), task.key))
+
+
+def state_of(result: Result, task: Task) -> str:
+    if is_terminating(task.pod):
+        return LEAVING
+    return NEW if task.key in result.binds else BEFORE
+
+
+def groups_of(result: Result) -> list[str]:
+    """Returns for each node its rack (the narrowest domain of a topology tree), else its node group, else "".
+
+    A NodeGroup object comes before Volcano's label, and both before the usual labels for racks and zones.
+    """
+    state = result.state
+    found = [""] * len(state.nodes)
+    for tree in domain_trees(state):
+        for level in range(1, len(tree.levels)):
+            for node in np.flatnonzero(tree.ids[level] >= 0).tolist():
+                found[node] = f"{tree.levels[level]} {tree.paths[level][int(tree.ids[level, node])]}"
+        return found
+    for name, group in sorted(result.cluster.store.of(NodeGroup).items()):
+        for member in group.status.contained_nodes:
+            i = state.nodes.rank.get(member, -1)
+            if i >= 0 and not found[i]:
+                found[i] = f"node group {name}"
+    for label, word in ((LABEL, "node group"), *((one, one.rpartition("/")[2]) for one in RACK_LABELS)):
+        if any(found):
+            return found
+        labels = (node.metadata.labels.get(label, "") for node in state.nodes.objects)
+        found = [f"{word} {value}" if value else "" for value in labels]
+    return found
+
+
+def domain_trees(state: State) -> list[DomainTree]:
+    """Returns the topology trees of the cluster that have a level with nodes."""
+    topologies = (o for _, o in sorted(state.objects["Topology"].items()) if isinstance(o, Topology))
+    found = [from_topology(topology, state.nodes).tree for topology in topologies]
+    hypernodes = {key: o for key, o in sorted(state.objects["HyperNode"].items()) if isinstance(o, HyperNode)}
+    if hypernodes:
+        found.append(from_hypernodes(hypernodes, state.nodes).tree)
+    return [tree for tree in found if len(tree.everything.members) and len(tree.levels) > 1]

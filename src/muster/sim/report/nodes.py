@@ -1,0 +1,124 @@
+"""The nodes: a box for each with its resources and pods; above `MAX_BOXES` nodes a small square for each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from muster.engine.core.jobs import Task
+from muster.model.markup import escape
+from muster.model.quantity import display
+from muster.sim.report.elements import (
+    OTHER_LETTER,
+    Piece,
+    amounts,
+    attribute,
+    bar,
+    empty,
+    hue,
+    letters,
+    shown,
+)
+from muster.sim.report.node_use import STATES, NodeUse, in_order, nodes_of, state_of
+from muster.sim.report.squares import squares
+from muster.sim.report.task_names import queue_of
+from muster.sim.result import Result
+
+MAX_BOXES = 50
+MAX_PODS = 40  # names in one box
+MAX_BARS = 6
+
+
+def render(result: Result, *, names: bool = True) -> str:
+    """Draws the nodes by rack or node group. `names`: below the squares there is a table of all nodes."""
+    nodes = nodes_of(result)
+    if not nodes:
+        return empty("There are no nodes.")
+    if len(nodes) > MAX_BOXES:
+        return squares(nodes, names)
+    queues = sorted({*result.summary.queues, *(queue_of(task) for node in nodes for task in node.pods)} - {""})
+    marks = QueueMarks(queues)
+    parts = [marks.legend()]
+    for group, members in by_group(nodes).items():
+        if group or len({node.group for node in nodes}) > 1:
+            parts.append(f"<h3>{shown(group or 'no group')}</h3>")
+        boxes = "".join(_box(result, node, marks) for node in members)
+        parts.append(f'<div class="nodes">{boxes}</div>')
+    return "\n".join(parts)
+
+
+def by_group(nodes: Sequence[NodeUse]) -> dict[str, list[NodeUse]]:
+    found: dict[str, list[NodeUse]] = {}
+    for node in nodes:
+        found.setdefault(node.group, []).append(node)
+    return found
+
+
+class QueueMarks:
+    """A letter and a colour for each queue."""
+
+    def __init__(self, queues: Sequence[str]) -> None:
+        self.letters: Mapping[str, str] = letters(queues)
+        self.hues = {name: hue(i) for i, name in enumerate(queues)}
+
+    def kind(self, queue: str) -> str:
+        return self.hues.get(queue, "other")
+
+    def letter(self, queue: str) -> str:
+        return self.letters.get(queue, "")
+
+    def legend(self) -> str:
+        """Returns the letters of the queues and the signs of a pod's state."""
+        queues = "".join(
+            f'<li><b class="letter {self.hues[name]}">{letter}</b> queue {shown(name)}</li>'
+            for name, letter in self.letters.items()
+            if letter != OTHER_LETTER
+        )
+        states = "".join(
+            f'<li><svg class="track sample" aria-hidden="true"><rect class="q h0 {kind}" width="100%" height="100%"/>'
+            f"</svg> {f'<b>{sign}</b> ' if sign else ''}{text}</li>"
+            for kind, (sign, text) in STATES.items()
+        )
+        return f'<ul class="legend">{queues}<li><b class="letter other">·</b> another scheduler</li>{states}</ul>'
+
+
+def _box(result: Result, node: NodeUse, marks: QueueMarks) -> str:
+    tasks = in_order(node.pods)
+    resources = [name for name in node.offered if name != "pods"][:MAX_BARS]
+    bars = "".join(_bar(result, node, name, tasks, marks) for name in resources)
+    pods = "".join(_pod(result, task, marks) for task in tasks[:MAX_PODS])
+    if len(tasks) > MAX_PODS:
+        pods += f'<li class="soft">and {len(tasks) - MAX_PODS:,} more</li>'
+    trouble = f' <strong class="bad">{escape(node.trouble)}</strong>' if node.trouble else ""
+    listed = f'<ul class="pods">{pods}</ul>' if pods else '<p class="soft">no pods</p>'
+    return f'<div class="node"{attribute("node", node.name)}><h4>{shown(node.name)}{trouble}</h4>{bars}{listed}</div>'
+
+
+def _bar(result: Result, node: NodeUse, resource: str, tasks: Sequence[Task], marks: QueueMarks) -> str:
+    """Draws the usage of one resource by pod; adjacent pods of the same queue and state are one piece."""
+    pieces: list[tuple[str, str, int]] = []
+    for task in tasks:
+        amount = task.shape.amounts.get(resource, 0)
+        queue, state = queue_of(task), state_of(result, task)
+        if amount and pieces and pieces[-1][:2] == (queue, state):
+            amount += pieces.pop()[2]
+        if amount:
+            pieces.append((queue, state, amount))
+    offered, taken = node.offered[resource], sum(amount for _, _, amount in pieces)
+    whole = max(offered, taken)
+    drawn = bar(Piece(n / whole, f"q {marks.kind(queue)} {state}", marks.letter(queue)) for queue, state, n in pieces)
+    text = f"{display(resource, taken)} of {display(resource, offered)}"
+    return f'<div class="bar"><span>{shown(resource)}</span>{drawn}<span class="n">{escape(text)}</span></div>'
+
+
+def _pod(result: Result, task: Task, marks: QueueMarks) -> str:
+    queue, state = queue_of(task), state_of(result, task)
+    sign, text = STATES[state]
+    letter = marks.letter(queue) or "·"
+    request = amounts(task.shape.amounts) or "no request"
+    devices = result.devices_of(task.key)
+    request += f"; devices {devices}" if devices else ""
+    mark = f' <b title="{text}">{sign}</b>' if sign else ""
+    return (
+        f'<li class="pod {marks.kind(queue)} {state}"{attribute("pod", task.key)}><b>{letter}</b>{mark} '
+        f'{shown(task.key)} <span class="soft">{shown(request)}</span></li>'
+    )

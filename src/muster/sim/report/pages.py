@@ -1,0 +1,56 @@
+"""The static pages of `simulate`: one run, and two runs with their differences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from muster.model.quantity import display
+from muster.sim.report import figures
+from muster.sim.report.elements import empty, shown, table
+from muster.sim.report.frame import Section, document
+from muster.sim.report.views import VIEWS
+from muster.sim.result import Comparison, Result
+
+MAX_ROWS = 300
+
+Rows = Iterable[Sequence[str]]
+
+
+def page(result: Result, title: str, origin: Sequence[tuple[str, str]] = ()) -> str:
+    """Returns the report of one run. `origin`: rows that say how it was made."""
+    sections = [view.section(result) for view in VIEWS]
+    return document(title, sections, lead=figures.render(result), origin=origin)
+
+
+def comparison_page(comparison: Comparison, origin: Sequence[tuple[str, str]] = ()) -> str:
+    """Returns the differences of two runs, then the views of each."""
+    one, two = comparison.names
+    rows = [(pod, a or "–", b or "–") for pod, (a, b) in comparison.placements.items()]
+    waits = [(pod, a or "–", b or "–") for pod, (a, b) in comparison.pending.items()]
+    head = ("pod", one, two)
+    parts: list[str | Section] = [
+        Section("figures", "Figures", table(("", one, two), _figures(comparison), "Figures of both runs")),
+        Section("placements-that-differ", "Placements that differ", _differing(head, rows), f"{len(rows):,}"),
+        Section("waiting-pods-that-differ", "Waiting pods that differ", _differing(head, waits), f"{len(waits):,}"),
+    ]
+    for prefix, name, result in (("first-", one, comparison.first), ("second-", two, comparison.second)):
+        parts += [view.section(result, prefix, f" of {name}") for view in VIEWS]
+    return document(f"{one} and {two}", parts, origin=origin, lead=f"<p>Two runs: {shown(one)} and {shown(two)}.</p>")
+
+
+def _figures(comparison: Comparison) -> Rows:
+    one, two = comparison.first.summary, comparison.second.summary
+    for figure in ("bound", "pending", "evicted", "nodes"):
+        yield figure, f"{getattr(one, figure):,}", f"{getattr(two, figure):,}"
+    for name, pair in comparison.fragmentation.items():
+        yield f"fragmentation of {name}", *("–" if x is None else f"{x:.1%}" for x in pair)
+    for queue, (a_used, b_used) in comparison.allocated.items():
+        for name in sorted({*a_used, *b_used} - {"pods"}):
+            yield f"queue {queue}, {name}", display(name, a_used.get(name, 0)), display(name, b_used.get(name, 0))
+
+
+def _differing(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    if not rows:
+        return empty("There is no difference.")
+    more = empty(f"and {len(rows) - MAX_ROWS:,} more; -o json has all") if len(rows) > MAX_ROWS else ""
+    return table(head, rows[:MAX_ROWS]) + more

@@ -1,0 +1,125 @@
+"""Many nodes on little space: a square for each node, grouped by rack or node group, and a table of all of them.
+
+The height of a square's filling is the share of the node's most used resource. Signs, not colours, mark nodes that take
+no pods and nodes that this run changed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from muster.model.markup import escape
+from muster.model.quantity import display
+from muster.sim.report.elements import attribute, html_table, shown
+from muster.sim.report.node_use import NodeUse
+
+SIZE, STEP = 10, 12  # pixels of a square, and from one to the next
+ACROSS = 16  # squares in a row of a group
+MAX_ACROSS = 64
+MAX_GROUPS = 400
+MAX_RESOURCES = 4
+MAX_ROWS = 5000
+
+
+def squares(nodes: Sequence[NodeUse], names: bool) -> str:
+    """Draws the nodes, sorted by group. `names`: with a table of all nodes."""
+    groups = [(name, list(members)) for name, members in groupby(nodes, key=lambda node: node.group)]
+    drawn = "".join(_group(name, members) for name, members in groups[:MAX_GROUPS])
+    more = sum(len(members) for _, members in groups[MAX_GROUPS:])
+    rest = f'<p class="soft">and {more:,} nodes more in {len(groups) - MAX_GROUPS:,} groups</p>' if more else ""
+    table = _table(nodes) if names else ""
+    return f'{_legend(nodes)}<div class="racks">{drawn}</div>{rest}{table}'
+
+
+def _legend(nodes: Sequence[NodeUse]) -> str:
+    samples = (
+        (0.0, "", False, "empty"),
+        (0.5, "", False, "half of the most used resource"),
+        (1.0, "", False, "full"),
+        (0.25, "", True, "has a pod that this run placed"),
+        (0.0, "cordoned", False, "takes no pods: not ready or cordoned"),
+    )
+    entries = "".join(
+        f'<li><svg class="squares" aria-hidden="true" width="{SIZE}" height="{SIZE}">{_outline(1, 1)}'
+        f"{_square(0, 0, share, bool(trouble), placed)}</svg> {text}</li>"
+        for share, trouble, placed, text in samples
+    )
+    return f'<p>{escape(totals(nodes))}</p><ul class="legend">{entries}</ul>'
+
+
+def totals(nodes: Iterable[NodeUse]) -> str:
+    """Returns the number of nodes, and of each resource how much is in use: `3 nodes: cpu 88 of 96 (92 %)`."""
+    found = list(nodes)
+    offered: Counter[str] = Counter()
+    used: Counter[str] = Counter()
+    for node in found:
+        for name, most in node.offered.items():
+            offered[name] += most
+            used[name] += node.used[name]
+    chosen = [name for name in offered if name != "pods"][:MAX_RESOURCES]
+    parts = [
+        f"{name} {display(name, used[name])} of {display(name, offered[name])} ({used[name] / offered[name]:.0%})"
+        for name in chosen
+    ]
+    stopped = sum(bool(node.trouble) for node in found)
+    parts += [f"{stopped:,} take no pods"] if stopped else []
+    return f"{len(found):,} node{'s' * (len(found) != 1)}: " + (", ".join(parts) or "no resources")
+
+
+def _group(name: str, nodes: Sequence[NodeUse]) -> str:
+    across = min(max(ACROSS, math.isqrt(4 * len(nodes))), MAX_ACROSS, max(len(nodes), 1))
+    down = -(-len(nodes) // across)
+    cells = "".join(
+        _square(
+            i % across * STEP, i // across * STEP, node.share, bool(node.trouble), node.placed > 0,
+            attribute("node", node.name),
+        )
+        for i, node in enumerate(nodes)
+    )  # fmt: skip
+    width, height = across * STEP - STEP + SIZE, down * STEP - STEP + SIZE
+    text = totals(nodes)
+    return (
+        f'<figure class="rack"><figcaption><b>{shown(name or "no group", 80)}</b> {escape(text)}</figcaption>'
+        f'<svg class="squares" role="img" aria-label="{escape(text)}" width="{width}" height="{height}">'
+        f"{_outline(len(nodes), across)}{cells}</svg></figure>"
+    )
+
+
+def _outline(count: int, across: int) -> str:
+    """Draws the borders of all squares as one path."""
+    side = SIZE - 1
+    path = "".join(f"M{i % across * STEP}.5 {i // across * STEP}.5h{side}v{side}h-{side}z" for i in range(count))
+    return f'<path class="outline" d="{path}"/>'
+
+
+def _square(x: int, y: int, share: float, stopped: bool, placed: bool, data: str = "") -> str:
+    """Draws the filling and the signs of a square. It has an element even if it is empty, for scripts."""
+    tall = min(round(SIZE * share) or (1 if share > 0 else 0), SIZE)
+    signs = f'<path class="cross" d="M{x + 1} {y + 1}l8 8m0-8l-8 8"/>' if stopped else ""
+    signs += f'<path class="dot" d="M{x + 6} {y}h4v4z"/>' if placed else ""
+    return f'<rect x="{x}" y="{y + SIZE - tall}" height="{tall}"{data}/>{signs}'
+
+
+def _table(nodes: Sequence[NodeUse]) -> str:
+    resources = list(dict.fromkeys(n for node in nodes for n in node.offered if n != "pods"))[:MAX_RESOURCES]
+    rows = (
+        f"<td>{shown(node.name, 80)}</td><td>{shown(node.group, 80)}</td>"
+        + "".join(f"<td>{_use(node, name)}</td>" for name in resources)
+        + f"<td>{len(node.pods)}</td><td>{node.placed or ''}</td><td>{node.trouble}</td>"
+        for node in nodes[:MAX_ROWS]
+    )
+    head = ("node", "group", *resources, "pods", "placed", "state")
+    more = f'<p class="soft">and {len(nodes) - MAX_ROWS:,} nodes more</p>' if len(nodes) > MAX_ROWS else ""
+    return (
+        f"<details><summary>Table of {len(nodes):,} nodes</summary>"
+        f"{html_table(head, rows, 'Nodes: in use of allocatable', 'dense')}{more}</details>"
+    )
+
+
+def _use(node: NodeUse, name: str) -> str:
+    if name not in node.offered:
+        return "–"
+    return escape(f"{display(name, node.used[name])}/{display(name, node.offered[name])}")
