@@ -8,14 +8,16 @@ cannot be placed. A claim that succeeds gets a promise (`engine.evictions.promis
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from muster.actions.arrangements import largest_first, mixed
+from muster.actions.claim_limits import UNLIMITED, SearchLimits, enough_at_most, given_enough
 from muster.actions.claim_search import ClaimSearch
 from muster.actions.evicting_placement import EvictingPlacement
 from muster.actions.sub_groups import SubGroupPlacement
-from muster.actions.victim_pool import Amounts, VictimPool, giving
+from muster.actions.victim_pool import VictimPool, giving
 from muster.engine.core.hooks import NodeSet
 from muster.engine.core.jobs import Job, Task
 from muster.engine.core.nodes import MoveKind
@@ -49,7 +51,9 @@ class Claims:
 
     def serve(self, job: Job, *, within: bool = False) -> bool:
         """Makes one claim for the job and commits it; returns False if nothing was decided."""
-        statement = self.solve(job, within=within)
+        statement = self.solve(job, SearchLimits(within=within))
+        if self.session.on_claim is not None:
+            self.session.on_claim(self, job, statement)
         if statement is None:
             return False
         evicts = any(move.kind in (MoveKind.EVICT, MoveKind.WITHDRAW) for move in statement.moves)
@@ -78,47 +82,53 @@ class Claims:
 
     # --- one claim
 
-    def solve(self, job: Job, *, within: bool = False) -> Statement | None:
+    def solve(self, job: Job, limits: SearchLimits = UNLIMITED) -> Statement | None:
         """Returns a statement with the evictions and promises of a claim for the job; None if it cannot be served."""
-        statement = self._solve(job, within=within)
+        statement = self._solve(job, limits)
         spared = self.session.promises.claimants(job)
         if statement is None or not any(m.kind == MoveKind.EVICT and _in(m.job, spared) for m in statement.moves):
             return statement
         statement.discard()
         for pool in self._pools.values():
             pool.known.clear()
-        statement = self._solve(job, within=within, spared=spared)
-        if statement is None:
+        statement = self._solve(job, replace(limits, spared=spared))
+        if statement is None and limits.nodes is None:
             self.session.promises.counterclaims.add(job.key)
         return statement
 
-    def _solve(self, job: Job, *, within: bool, spared: frozenset[str] = frozenset()) -> Statement | None:
-        """Searches for victims among all jobs but those that are spared."""
+    def _solve(self, job: Job, limits: SearchLimits) -> Statement | None:
+        """Searches for victims within the limits."""
         queue = job.queue
         gang = not self.session.pipelined(job)
-        tasks = self._claimable(job, gang)
+        tasks = self.claimable(job, gang, limits.pod)
         if queue is None or not tasks or self.session.closed(queue) is not None:
             return None
-        kind = self._kind(job, tasks, gang, within) if not spared else None
+        kind = self._kind(job, tasks, gang, limits.within) if not limits.spared and limits.nodes is None else None
         need = self._short(job) if gang else 1
         decided = len(self.session.committed) + len(self.session.reserved)
         if kind is not None and kind in self._failed:
             then, failed = self._failed[kind]
             if then == decided and failed <= need:
                 return None
-        for resort in (False, True) if self.rule == RECLAIM or self.session.promises.kept else (False,):
-            found = self._with_victims(job, tasks, gang, within, resort, spared)
+        for resort in self.resorts:
+            found = self._with_victims(job, tasks, gang, resort, limits)
             if found is not None:
                 return found
         if kind is not None:
             self._failed[kind] = (decided, need)
         return None
 
-    def _claimable(self, job: Job, gang: bool) -> list[Task]:
+    @property
+    def resorts(self) -> tuple[bool, ...]:
+        """Returns for each attempt in turn whether it is the last resort."""
+        return (False, True) if self.rule == RECLAIM or self.session.promises.kept else (False,)
+
+    def claimable(self, job: Job, gang: bool, pod: Task | None = None) -> list[Task]:
         """Returns the job's pods that may claim, in task order."""
         if job.never_preempts:
             return []
-        tasks = [t for t in candidates(job) if t.shape.spec.preemption_policy != "Never"]
+        tasks = candidates(job) if gang or pod is None else [pod]
+        tasks = [t for t in tasks if t.shape.spec.preemption_policy != "Never"]
         return self.session.in_order(t for t in tasks if not (gang and t.best_effort))
 
     def _kind(self, job: Job, tasks: list[Task], gang: bool, within: bool) -> tuple[object, ...] | None:
@@ -136,25 +146,25 @@ class Claims:
         return (job.queue_name, *alike.pop(), self.units.priority(job))
 
     def _with_victims(
-        self, job: Job, tasks: list[Task], gang: bool, within: bool, resort: bool, spared: frozenset[str]
+        self, job: Job, tasks: list[Task], gang: bool, resort: bool, limits: SearchLimits
     ) -> Statement | None:
         session, queue = self.session, job.queue
         assert queue is not None
         root = sub_group_tree(job)
         best: Solution | None = None
-        orders = list(self._orders(job, tasks, gang))
+        orders = list(self.orders(job, tasks, gang))
         for order in orders:
-            claim = Claim(self.rule, job, queue, self._least(job, order, gang), resort, within=within, spared=spared)
+            claim = self.claim(job, order, gang, resort, limits)
             if not claim.tasks or (self.rule == RECLAIM and not session.deserves(queue, claim.request)):
                 continue
             if not self._admitted(claim):
                 continue
-            pool = self._pool(claim)
-            if not pool.levels or not self._given_enough(claim, pool):
+            pool = self.pool(claim)
+            if not pool.levels or not given_enough(session, self.units, claim, pool):
                 continue
-            sets = self._sets(job, order, pool)
+            sets = self._sets(job, order, pool) if limits.nodes is None else [limits.nodes]
             for node_set in sets:
-                if not _enough_at_most(session, claim.tasks, pool, node_set):
+                if not enough_at_most(session, claim.tasks, pool, node_set):
                     continue
                 for search in (False, True):
                     evicting = EvictingPlacement(session, self.units, pool, claim)
@@ -177,30 +187,20 @@ class Claims:
         if best is None:
             return None
         _, order, node_set, search = best
-        claim = Claim(self.rule, job, queue, self._least(job, order, gang), resort, within=within, spared=spared)
-        evicting = EvictingPlacement(session, self.units, self._pool(claim), claim)
+        claim = self.claim(job, order, gang, resort, limits)
+        evicting = EvictingPlacement(session, self.units, self.pool(claim), claim)
         statement = session.statement()
         if self._attempt(evicting, statement, order, gang, node_set, search):
             return statement
         statement.discard()
         return None
 
-    def _given_enough(self, claim: Claim, pool: VictimPool) -> bool:
-        """Returns whether nodes could hold the claim, by free capacity and what queues may give, per resource."""
-        nodes, first = self.session.state.nodes, claim.tasks[0]
-        alike = len({self.session.signature(task) for task in claim.tasks}) == 1
-        usable = self.session.placement.answers(first).static if alike else np.ones(len(nodes), np.bool_)
-        for name, most in pool.gives_at_most(self.units, claim).items():
-            row = nodes.axis.rows[name]
-            free = np.maximum(nodes.future_idle[row], 0)[usable]
-            amount = first.shape.amounts.get(name, 0)
-            if claim.request[name] > free.sum() + most:
-                return False
-            if alike and amount and _at_most(free, pool.everything()[row][usable], amount, most) < len(claim.tasks):
-                return False
-        return True
+    def claim(self, job: Job, order: Sequence[Task], gang: bool, resort: bool, limits: SearchLimits) -> Claim:
+        assert job.queue is not None
+        tasks = self.least(job, order, gang)
+        return Claim(self.rule, job, job.queue, tasks, resort, within=limits.within, spared=limits.spared)
 
-    def _pool(self, claim: Claim) -> VictimPool:
+    def pool(self, claim: Claim) -> VictimPool:
         """Returns the pool of possible victims; claims of one queue and priority share it."""
         queues = giving(self.session, self.units, claim)
         takes_promises = claim.last_resort and self.rule != RECLAIM
@@ -273,7 +273,7 @@ class Claims:
     def _having(job: Job, role: str) -> int:
         return sum(1 for t in job.tasks.values() if t.role == role and (t.node >= 0 or t.best_effort))
 
-    def _least(self, job: Job, order: Sequence[Task], gang: bool) -> list[Task]:
+    def least(self, job: Job, order: Sequence[Task], gang: bool) -> list[Task]:
         """Returns the pods of the order that the claim covers."""
         if not gang:
             return list(order[:1])
@@ -294,7 +294,7 @@ class Claims:
                 chosen.append(task)
         return chosen
 
-    def _orders(self, job: Job, tasks: list[Task], gang: bool) -> Iterator[list[Task]]:
+    def orders(self, job: Job, tasks: list[Task], gang: bool) -> Iterator[list[Task]]:
         """Yields the orders in which the pods are tried: task order and, if they differ, by size."""
         session = self.session
         if not gang:
@@ -331,7 +331,7 @@ class Claims:
         job.attempt.divided = True
         found: list[NodeSet | None] = []
         for node_set in sets:
-            if _enough_at_most(session, self._least(job, tasks, not session.pipelined(job)), pool, node_set):
+            if enough_at_most(session, self.least(job, tasks, not session.pipelined(job)), pool, node_set):
                 found.append(node_set)
             if len(found) == _SETS:
                 break
@@ -354,41 +354,6 @@ def needed(group: SubGroup, order: Sequence[Task], at_least: int = 0) -> list[Ta
 
 def _alike(session: Session, a: Task, b: Task) -> bool:
     return a.role == b.role and session.signature(a) == session.signature(b)
-
-
-def _at_most(free: Amounts, freed: Amounts, amount: int, most: float) -> int:
-    """Returns how many pods of this size nodes can hold if victims give `most` in total, and per node what is `freed`.
-
-    The capacity left on a node beside the pods that fit counts for the next pod: the first pod that needs victims there
-    needs the least, and every further pod its whole request.
-    """
-    fit = free // amount
-    needs = amount - (free - fit * amount)
-    needs = np.cumsum(np.sort(needs[freed >= needs]))
-    count = int(np.searchsorted(needs, most, "right"))
-    further = (most - needs[-1]) // amount if count and count == len(needs) else 0
-    return int(fit.sum()) + count + int(further)
-
-
-def _enough_at_most(session: Session, tasks: Sequence[Task], pool: VictimPool, node_set: NodeSet | None) -> bool:
-    """Returns whether nodes have the capacity for this number of pods, per kind of pod and by sums, if the whole pool
-    were evicted.
-    """
-    nodes = session.state.nodes
-    axis = nodes.axis
-    index = np.arange(len(nodes)) if node_set is None else node_set.index
-    free = np.maximum(nodes.future_idle[:, index] + pool.everything()[:, index], 0)
-    counts: dict[int, list[Task]] = {}
-    for task in tasks:
-        counts.setdefault(session.signature(task), []).append(task)
-    for some in counts.values():
-        request = some[0].shape.request(axis)
-        usable = session.placement.answers(some[0]).static[index]
-        asked = request > 0
-        copies = (free[asked] // request[asked][:, None]).min(axis=0) * usable
-        if int(np.minimum(copies, len(some)).sum()) < len(some):
-            return False
-    return True
 
 
 def _in(job: Job | None, keys: frozenset[str]) -> bool:

@@ -19,9 +19,12 @@ class Conformance(Plugin, Protection, Preemptable, Reclaimable):
         return task.namespace == "kube-system" or task.shape.spec.priority_class_name in _CRITICAL
 
     def protects(self, claim: Claim, victims: Sequence[Task]) -> Reason | None:
-        if not any(self.protects_always(task) for task in victims):
+        critical = next((task for task in victims if self.protects_always(task)), None)
+        if critical is None:
             return None
-        return Reason("critical", "pods of kube-system and critical pods are never evicted", resolvable=False)
+        system = critical.namespace == "kube-system"
+        what = critical.namespace if system else critical.shape.spec.priority_class_name
+        return Reason("conformance", f"{what} is protected by conformance", resolvable=False)
 
     def preemptable(self, claimer: Task, candidates: Sequence[Task]) -> list[bool]:
         return [not self.protects_always(task) for task in candidates]

@@ -49,7 +49,14 @@ class Budgets(Ledger):
             return None
         if not blocked.budget:
             return Reason("budget", f"{blocked.pod} is under more than one PodDisruptionBudget", resolvable=False)
-        return Reason("budget", f"budget {blocked.budget} allows {blocked.left} more disruptions")
+        return Reason("budget", lambda _: self._inequality(blocked.budget, blocked.left))
+
+    def _inequality(self, budget: str, left: int) -> str:
+        counted = self._ledger.count(budget)
+        used = counted.allowed - left
+        evicted = f", {used} evicted before" if used > 0 else ""
+        figures = f"{counted.healthy} healthy, {counted.desired} required{evicted}"
+        return f"PodDisruptionBudget {budget} allows {left} more disruptions: {figures}"
 
     def left(self, key: str) -> int:
         return self._ledger.left(key)

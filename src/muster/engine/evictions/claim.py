@@ -7,9 +7,9 @@ accounts as they are once the units before it are gone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from muster.engine.core.hooks import Protection, Reason
 from muster.engine.core.jobs import Job, Queue, Status, Task
@@ -24,7 +24,10 @@ RECLAIM, PREEMPT = "reclaim", "preempt"
 PLACED_STATUSES = (Status.BINDING, Status.BOUND, Status.RUNNING, Status.UNKNOWN)
 _EVICTABLE = (Status.BOUND, Status.RUNNING)
 _COUNTED = (Status.BINDING, Status.BOUND, Status.RUNNING, Status.SUCCEEDED)
-_PRIORITY = Reason("priority", "its priority is not below the claimer's")
+_LEAVING = Reason("leaving", "it is evicted with another unit, or its promise is withdrawn")
+_NO_QUEUE = Reason("no-queue", "its queue does not exist")
+_SAME_JOB = Reason("same-job", "it belongs to the claiming job")
+_OTHER_JOB = Reason("other-job", "a job that replaces its own pods takes nothing from other jobs")
 
 
 @dataclass(slots=True)
@@ -93,6 +96,13 @@ class Unit:
         return (self.priority, len(self.tasks), self.whole, -self.created)
 
 
+class Veto(NamedTuple):
+    """Why a pod is not evicted, and the plugin that protects it; without a plugin it is a rule of the engine."""
+
+    plugin: str
+    reason: Reason
+
+
 class Units:
     """The units of one cycle."""
 
@@ -112,17 +122,9 @@ class Units:
 
     def candidates(self, claim: Claim, job: Job) -> list[Task]:
         """Returns the job's pods that may be victims at all."""
-        queue, below = job.queue, float("inf")
-        if queue is None:
+        if self.excluded(claim, job) is not None:
             return []
-        if claim.rule == RECLAIM:
-            if queue is claim.queue or not queue.reclaimable:
-                return []
-        else:
-            below = claim.pod_priority
-            other = job is not claim.job and queue is claim.queue and self.priority(job) < claim.priority
-            if not (job is claim.job if claim.within else other):
-                return []
+        below = float("inf") if claim.rule == RECLAIM else claim.pod_priority
         found = [
             t for t in job.tasks.values()
             if t.status in _EVICTABLE and t.node >= 0 and t.preemptable and t.priority < below
@@ -130,6 +132,29 @@ class Units:
         for protection in self._always:
             found = [t for t in found if not protection.protects_always(t)]
         return found
+
+    def excluded(self, claim: Claim, job: Job) -> Reason | None:
+        """Returns why no pod of the job may be a victim of the claim; None: some may."""
+        queue = job.queue
+        if queue is None:
+            return _NO_QUEUE
+        if job.key in claim.spared:
+            return Reason("counterclaim", lambda _: f"{job.shown} claimed from {claim.job.shown} not long ago")
+        if claim.rule == RECLAIM:
+            if queue is claim.queue:
+                return Reason("same-queue", lambda _: f"reclaim evicts from other queues, and it is in {queue.name}")
+            if not queue.reclaimable:
+                return Reason("not-reclaimable", lambda _: f"queue {queue.name} has reclaimable: false")
+            return None
+        if claim.within:
+            return None if job is claim.job else _OTHER_JOB
+        if job is claim.job:
+            return _SAME_JOB
+        if queue is not claim.queue:
+            return Reason("other-queue", lambda _: f"preempt evicts inside queue {claim.queue.name} only")
+        if self.priority(job) >= claim.priority:
+            return Reason("priority", lambda _: not_lower(self.priority(job), claim.priority))
+        return None
 
     def protects_queue(self, claim: Claim, queue: Queue) -> bool:
         # Every protection is asked: each records what the queue has before anything is evicted.
@@ -154,23 +179,25 @@ class Units:
     def placed_pods(self, job: Job) -> int:
         return sum([job.count[status] for status in PLACED_STATUSES])
 
-    def is_surplus(self, task: Task) -> bool:
-        """Whether the job, the task's role and its sub-group keep their minimums without this pod."""
+    def needed(self, task: Task) -> Reason | None:
+        """Returns which minimum of the job, role or sub-group would be lost with this pod; None: it is surplus."""
         job = task.job
         assert job is not None
         if not self.surplus(job):
-            return False
+            return Reason("gang-minimum", lambda _: _job_minimum(job))
         if job.roles and job.min_available >= job.roles_total:
             least = job.roles.get(task.role, 0)
-            if least and _counted(t for t in job.tasks.values() if t.role == task.role) <= least:
-                return False
+            if least and (has := _counted(t for t in job.tasks.values() if t.role == task.role)) <= least:
+                return Reason("gang-minimum", lambda _: _minimum(f"role {task.role} of gang {job.shown}", least, has))
         spec = job.group.spec
         if not spec.sub_groups and not spec.sub_group_policy:
-            return True
+            return None
         leaf = self._leaf_of(job).get(task.key)
-        if leaf is None or not leaf.minimum:
-            return True
-        return _counted(leaf.own) != leaf.minimum  # a sub-group below its minimum has nothing to lose
+        # A sub-group below its minimum has nothing to lose.
+        if leaf is None or not leaf.minimum or (has := _counted(leaf.own)) != leaf.minimum:
+            return None
+        name, least = leaf.name, leaf.minimum
+        return Reason("gang-minimum", lambda _: _minimum(f"sub-group {name} of gang {job.shown}", least, has))
 
     def _leaf_of(self, job: Job) -> dict[str, SubGroup]:
         found = self._leaf.get(job.key)
@@ -180,19 +207,29 @@ class Units:
             found = self._leaf[job.key] = {task.key: group for group in groups for task in group.own}
         return found
 
-    def protected(self, claim: Claim, unit: Unit) -> Reason | None:
-        """Returns why the unit must not be evicted; None: it may be evicted now."""
+    def protected(self, claim: Claim, unit: Unit) -> Veto | None:
+        """Returns why the unit must not be evicted; None: it may be evicted now.
+
+        The texts of some reasons are made when they are read, with the accounts at that time.
+        """
         if unit.promise:
-            return None if unit.tasks[0].status == Status.PIPELINED else _PRIORITY
+            return None if unit.tasks[0].status == Status.PIPELINED else Veto("", _LEAVING)
         if any(task.status not in PLACED_STATUSES for task in unit.tasks):
-            return _PRIORITY  # a part of it was evicted with another unit
-        if not unit.whole and not self.is_surplus(unit.tasks[0]):
-            return Reason("gang-minimum", f"{unit.job.shown} needs it for its minimum of {unit.job.min_available}")
+            return Veto("", _LEAVING)  # a part of it was evicted with another unit
+        if not unit.whole and (reason := self.needed(unit.tasks[0])) is not None:
+            return Veto("", reason)
+        if (veto := self.plugin_veto(claim, unit.tasks)) is not None:
+            return veto
+        reason = self.budgets.refuses(unit.tasks)
+        return None if reason is None else Veto("", reason)
+
+    def plugin_veto(self, claim: Claim, tasks: Sequence[Task]) -> Veto | None:
+        """Returns the first plugin that protects these pods of one job, and why."""
         for protection in self._protections:
-            reason = protection.protects(claim, unit.tasks)
+            reason = protection.protects(claim, tasks)
             if reason is not None:
-                return reason
-        return self.budgets.refuses(unit.tasks)
+                return Veto(getattr(protection, "name", ""), reason)
+        return None
 
 
 def least_of(limits: Iterable[Mapping[str, float]]) -> dict[str, float]:
@@ -202,6 +239,20 @@ def least_of(limits: Iterable[Mapping[str, float]]) -> dict[str, float]:
         for name, most in each.items():
             found[name] = min(most, found.get(name, most))
     return found
+
+
+def not_lower(priority: int, than: int) -> str:
+    return f"priority {priority} is not lower than {than}"
+
+
+def _job_minimum(job: Job) -> str:
+    if job.disrupted_whole:
+        return f"gang {job.shown} is evicted as a whole or not at all"
+    return _minimum(f"gang {job.shown}", job.min_available, sum([job.count[status] for status in _COUNTED]))
+
+
+def _minimum(of: str, least: int, has: int) -> str:
+    return f"{of} needs {least} of its {has} running pods"
 
 
 def _counted(tasks: Iterable[Task]) -> int:

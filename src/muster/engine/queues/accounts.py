@@ -90,24 +90,44 @@ class Account:
     def usage_before(self, claim: Claim) -> dict[str, int]:
         return claim.usage_before(self.queue.name, self.allocated)
 
-    def keeps(self, claim: Claim, victims: Sequence[Task]) -> bool:
-        """Whether the queue must keep these pods of one job.
+    def protects(self, claim: Claim, victims: Sequence[Task]) -> Reason | None:
+        """Returns why the queue must keep these pods of one job; None if it need not.
 
         Only what the queue has above its deserved share of a claimed resource may be reclaimed. The queue keeps its
         share of every resource of which it had more when the claim began. As the last resort, evicting a whole job may
         take it below its share.
         """
+        if claim.rule != RECLAIM:
+            return None
         taken = request_of(victims)
         before, now, deserved = self.usage_before(claim), self.allocated, self.deserved
-        over = [n for n in self.named(taken) if before.get(n, 0) >= deserved.get(n, 0) + SLACK]
+        named = self.named(taken)
+        over = [n for n in named if before.get(n, 0) >= deserved.get(n, 0) + SLACK]
         if not any(n in claim.request for n in over):
-            return True
+            return self._kept([n for n in named if n in claim.request] or list(claim.request), {})
         if claim.last_resort and len(victims) == _on_nodes(victims[0].job):
-            return not any(n in claim.request and now.get(n, 0) >= deserved.get(n, 0) + SLACK for n in over)
-        return any(now.get(n, 0) - taken[n] <= deserved.get(n, 0) - SLACK for n in over)
+            if any(n in claim.request and now.get(n, 0) >= deserved.get(n, 0) + SLACK for n in over):
+                return None
+            return self._kept([n for n in over if n in claim.request], {})
+        below = [n for n in over if now.get(n, 0) - taken[n] <= deserved.get(n, 0) - SLACK]
+        return self._kept(below, taken) if below else None
+
+    def _kept(self, names: Sequence[str], taken: Mapping[str, int]) -> Reason:
+        """Returns the reason with its inequality: `queue b deserves 4 cpu and would keep 3 cpu`."""
+
+        def text(_: int) -> str:
+            verb = "would keep" if taken else "has"
+            parts = (
+                f"deserves {display(n, self.deserved.get(n, 0))} {n} and {verb} "
+                f"{display(n, self.allocated.get(n, 0) - taken.get(n, 0))} {n}"
+                for n in names
+            )
+            return f"queue {self.queue.name} {', '.join(parts)}"
+
+        return Reason("queue-share", text)
 
     def gives_at_most(self, claim: Claim) -> dict[str, float]:
-        """Returns the bound that `keeps` sets for all victims together."""
+        """Returns the bound that `protects` sets for all victims together."""
         before, now, deserved = self.usage_before(claim), self.allocated, self.deserved
         if claim.rule != RECLAIM or (
             claim.last_resort and any(now.get(n, 0) >= deserved.get(n, 0) + SLACK for n in claim.request)
@@ -115,11 +135,6 @@ class Account:
             return {}
         over = [n for n in claim.request if n in deserved and before.get(n, 0) >= deserved[n] + SLACK]
         return {n: max(now.get(n, 0) - deserved[n] + SLACK, 0.0) for n in over}
-
-    def protects(self, claim: Claim, victims: Sequence[Task]) -> Reason | None:
-        if claim.rule != RECLAIM or not self.keeps(claim, victims):
-            return None
-        return Reason("queue-share", f"queue {self.queue.name} keeps what it deserves")
 
     # --- admission
 

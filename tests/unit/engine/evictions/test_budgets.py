@@ -31,7 +31,7 @@ def refuses(live: Session, *names: str) -> str:
 def test_a_set_of_victims_is_counted_together() -> None:
     live, _ = opened(budget("b", WEB, allowed=2))
     assert refuses(live, "p0", "p1") == ""
-    assert "budget default/b allows 2 more disruptions" in refuses(live, "p0", "p1", "p2")
+    assert "PodDisruptionBudget default/b allows 2 more disruptions" in refuses(live, "p0", "p1", "p2")
 
 
 def test_evictions_of_the_cycle_count_until_they_are_taken_back() -> None:
@@ -50,7 +50,7 @@ def test_pods_of_no_budget_may_go() -> None:
 
 
 def test_a_budget_with_an_empty_selector_covers_the_namespace() -> None:
-    assert "budget default/b" in refuses(opened(budget("b", {}, allowed=0))[0], "p0")
+    assert "PodDisruptionBudget default/b" in refuses(opened(budget("b", {}, allowed=0))[0], "p0")
 
 
 def test_a_pod_under_two_budgets_stays_as_the_eviction_api_would_refuse_it() -> None:

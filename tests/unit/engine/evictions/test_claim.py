@@ -65,8 +65,8 @@ def surplus(live: Session, units: Units, *names: str) -> list[str]:
 def test_pods_above_the_minimum_go_one_by_one_and_no_further() -> None:
     live, units = opened(*running("v", 3, least=2))
     assert surplus(live, units, "v-0", "v-1", "v-2") == ["v-0"]
-    reason = units.protected(claim(live), units.single(task(live.state, "v-2")))
-    assert reason is not None and "needs it for its minimum of 2" in reason.message()
+    veto = units.protected(claim(live), units.single(task(live.state, "v-2")))
+    assert veto is not None and veto.reason.message() == "gang default/v needs 2 of its 2 running pods"
 
 
 def test_beyond_that_all_its_pods_that_hold_a_node_go_together() -> None:
