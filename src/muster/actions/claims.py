@@ -42,6 +42,7 @@ class Claims:
         self.units = Units(session)
         self._opinions = Opinions(session, rule)
         self._pools: dict[tuple[object, ...], VictimPool] = {}
+        self.solution: EvictingPlacement | None = None  # the attempt that led to the last solution
         # Kind of claim → the number of pods of a failed claim, and the number of committed moves at that time.
         self._failed: dict[tuple[object, ...], tuple[int, int]] = {}
 
@@ -157,7 +158,7 @@ class Claims:
             claim = self.claim(job, order, gang, resort, limits)
             if not claim.tasks or (self.rule == RECLAIM and not session.deserves(queue, claim.request)):
                 continue
-            if not self._admitted(claim):
+            if not self.admitted(claim):
                 continue
             pool = self.pool(claim)
             if not pool.levels or not given_enough(session, self.units, claim, pool):
@@ -171,6 +172,7 @@ class Claims:
                     statement = session.statement()
                     if self._attempt(evicting, statement, order, gang, node_set, search):
                         if len(orders) == len(sets) == 1:
+                            self.solution = evicting
                             return statement  # there is no other solution to compare it with
                         solution = (evicting.total(statement), order, node_set, search)
                         statement.discard()
@@ -188,7 +190,7 @@ class Claims:
             return None
         _, order, node_set, search = best
         claim = self.claim(job, order, gang, resort, limits)
-        evicting = EvictingPlacement(session, self.units, self.pool(claim), claim)
+        self.solution = evicting = EvictingPlacement(session, self.units, self.pool(claim), claim)
         statement = session.statement()
         if self._attempt(evicting, statement, order, gang, node_set, search):
             return statement
@@ -312,7 +314,7 @@ class Claims:
                 yield largest
                 yield largest[::-1]
 
-    def _admitted(self, claim: Claim) -> bool:
+    def admitted(self, claim: Claim) -> bool:
         """Asks plugins that limit queues but do not report usage, pod by pod, before anything is evicted."""
         session, counts = self.session, dict[int, list[Task]]()
         for task in claim.tasks:

@@ -22,6 +22,9 @@ from muster.engine.core.jobs import Job, Queue, Status
 from muster.engine.core.session import Session, candidates
 
 Serve = Callable[[Job], bool]
+_NOTHING_PENDING = Reason("nothing-pending", "the group has no pending pod")
+_NOT_ADMITTED = Reason("not-admitted", "the group is not admitted")
+_PROMISED = Reason("promised", "the group waits for the capacity that was promised to it")
 
 
 class QueueLevel:
@@ -183,19 +186,22 @@ class ClaimQueue:
         self._enqueued = self._enqueues and actions.index("enqueue") < actions.index(rule)
         self._jobs: dict[str, list[tuple[tuple[object, ...], str, Job]]] = {}
         for job in session.active.values():
-            if self._may_claim(job):
+            if self.why_not(job) is None:
                 self._jobs.setdefault(job.queue_name, []).append((session.job_key(job), job.key, job))
         for heap in self._jobs.values():
             heapq.heapify(heap)
 
-    def _may_claim(self, job: Job) -> bool:
+    def why_not(self, job: Job) -> Reason | None:
+        """Returns why the job makes no claim in this cycle; None: it may."""
         session = self.session
-        if not job.count[Status.PENDING] or not session.promises.may_claim(job):
-            return False
+        if not job.count[Status.PENDING]:
+            return _NOTHING_PENDING
+        if not session.promises.may_claim(job):
+            return Reason("back-off", lambda _: session.promises.backoff_text(job))
         if job.is_pending and self._enqueues and not self._held_back(job):
-            return False
+            return _NOT_ADMITTED
         # A gang whose minimum is promised must get it before it claims more.
-        return session.valid(job) is None and (session.ready(job) or not session.pipelined(job))
+        return session.valid(job) or (None if session.ready(job) or not session.pipelined(job) else _PROMISED)
 
     def _held_back(self, job: Job) -> bool:
         """Returns whether enqueue refuses the job only for lack of capacity."""
@@ -216,7 +222,7 @@ class ClaimQueue:
             served = serve(job)
             if queues[-1].fifo and not session.ready(job):
                 heap.clear()  # fifo: no job behind it is served
-            elif served and self._may_claim(job):
+            elif served and self.why_not(job) is None:
                 heapq.heappush(heap, (session.job_key(job), job.key, job))
             if not heap:
                 queues.pop()

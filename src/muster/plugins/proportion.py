@@ -197,6 +197,9 @@ class Proportion(
     def deserves(self, queue: Queue, amounts: Mapping[str, int]) -> bool:
         return self._accounts[queue.name].deserves(amounts)
 
+    def undeserved(self, queue: Queue, amounts: Mapping[str, int]) -> Reason:
+        return self._accounts[queue.name].undeserved(amounts)
+
     def protects(self, claim: Claim, victims: Sequence[Task]) -> Reason | None:
         account = self._accounts.get(victims[0].job.queue_name) if victims[0].job is not None else None
         return account.protects(claim, victims) if account is not None else None

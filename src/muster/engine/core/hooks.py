@@ -280,6 +280,10 @@ class Preemptive(Hook):
         """Whether the queue would stay within its deserved share of every claimed resource with these amounts."""
         return True
 
+    def undeserved(self, queue: Queue, amounts: Mapping[str, int]) -> Reason:
+        """Returns why `deserves` is False: the inequality with its numbers."""
+        return Reason("queue-share", f"queue {queue.name} would have more than it deserves")
+
 
 class Protection(Hook):
     """Protects pods from eviction, whatever the plugin's tier. It cannot be switched off."""

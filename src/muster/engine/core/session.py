@@ -299,6 +299,11 @@ class Session:
         # Even if it is switched off: reclaim ends because a queue reclaims no more than its deserved share.
         return all(p.deserves(queue, amounts) for p in self.plugins if isinstance(p, Preemptive))
 
+    def undeserved(self, queue: Queue, amounts: Mapping[str, int]) -> Reason | None:
+        """Returns why the queue may not reclaim these amounts; None: it may."""
+        asked = [p for p in self.plugins if isinstance(p, Preemptive)]
+        return next((p.undeserved(queue, amounts) for p in asked if not p.deserves(queue, amounts)), None)
+
     def usage(self, queue: Queue) -> list[tuple[Mapping[str, int], Mapping[str, float]]]:
         """Returns (allocated, limit) of the queue and of its ancestors."""
         return [pair for p in self._quota for pair in p.usage(queue)]

@@ -175,6 +175,14 @@ class Promises:
         back = self.record.backoff.get(job.key)
         return back is None or back.until <= self.session.now
 
+    def backoff_text(self, job: Job) -> str:
+        """Returns until when the job makes no claim, and why."""
+        back = self.record.backoff.get(job.key)
+        if back is None:
+            return f"the promise to the group was withdrawn in this cycle: {self.reasons.get(job.key, '')}"
+        left = max(back.until - self.session.now, 0)
+        return f"the group claims again in {left:.0f} s, because its promise was withdrawn: {back.why}"
+
     def claimants(self, job: Job) -> frozenset[str]:
         """Returns the jobs that claimed from this one not long ago.
 

@@ -82,6 +82,15 @@ class Account:
         used, deserved = self.allocated, self.deserved
         return all(used.get(n, 0) + amounts[n] < deserved.get(n, 0) + SLACK for n in self.named(amounts))
 
+    def undeserved(self, amounts: Mapping[str, int]) -> Reason:
+        """Returns why `deserves` is False: `queue a: cpu requested 4 + allocated 2 > deserved 4`."""
+        used, deserved = self.allocated, self.deserved
+        names = [n for n in self.named(amounts) if used.get(n, 0) + amounts[n] >= deserved.get(n, 0) + SLACK]
+        text = resources.inequality(
+            names, lambda n: f"deserved {display(n, deserved.get(n, 0))}", requested=amounts, allocated=used
+        )
+        return Reason("queue-share", f"queue {self.queue.name}: {text}")
+
     def gives_nothing(self, claim: Claim) -> bool:
         """Whether the queue has at most its deserved share of every claimed resource."""
         used, deserved = self.usage_before(claim), self.deserved

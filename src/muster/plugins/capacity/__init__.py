@@ -148,6 +148,9 @@ class Capacity(
         account = self._accounts[queue.name]
         return any(each.deserves(amounts) for each in (account, *self._above(account)))
 
+    def undeserved(self, queue: Queue, amounts: Mapping[str, int]) -> Reason:
+        return self._accounts[queue.name].undeserved(amounts)
+
     def _above(self, account: Account) -> Sequence[Account]:
         """Returns the ancestors that decide about reclaim besides the queue itself, nearest first."""
         return account.ancestors[1:][::-1][: self._level]

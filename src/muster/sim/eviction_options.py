@@ -1,0 +1,306 @@
+"""What evictions could do for one pending pod: on each node or domain, who would have to go and who is protected.
+
+It is a by-product of deciding: each option is a claim that the action itself searches for on those nodes only
+(`actions.claims`), and the protections are asked of the rules that the search asks (`actions.protected_pods`). Every
+trial is undone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+
+import numpy as np
+
+from muster.actions.claim_limits import SearchLimits
+from muster.actions.claims import Claims
+from muster.actions.protected_pods import ProtectedPods
+from muster.actions.victim_costs import FREE
+from muster.actions.victim_pool import Cost
+from muster.engine.core.hooks import Bools, NodeSet, Reason
+from muster.engine.core.jobs import Job, Status, Task
+from muster.engine.core.nodes import MoveKind
+from muster.engine.core.session import Session
+from muster.engine.core.statement import Statement
+from muster.engine.core.subgroups import sub_group_tree
+from muster.engine.evictions.claim import PREEMPT, RECLAIM, Claim, Veto
+from muster.engine.placement.node_sets import divide_nodes
+from muster.engine.placement.trace import FIT, verdicts
+from muster.model.quantity import display
+
+OPTIONS = 100  # nodes or domains that are tried
+PROTECTED = 100  # protected pods that an option lists
+EXAMINED = 2000  # pods that are asked about for one option
+_NAMED = 3  # pods that a sentence names
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """A pod that would have to go."""
+
+    pod: str
+    group: str
+    queue: str
+    priority: int
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Protected:
+    """A pod that must stay: by which rule, by which plugin ("": a rule of the engine), and the inequality."""
+
+    pod: str
+    group: str
+    rule: str
+    plugin: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionOption:
+    """One node or domain: whether the rules allow enough evictions there, who would go, and who must stay."""
+
+    where: str  # a node, or a set of nodes; "" if the answer is the same for all nodes
+    possible: bool
+    action: str  # the action that would evict; "" if none can
+    victims: list[Victim]
+    protected: list[Protected]
+    text: str
+    cost: Cost = field(default=(), repr=False)  # of the victims, by the measure of the search
+
+    def to_dict(self) -> dict[str, object]:
+        plain = asdict(self)
+        del plain["cost"]
+        return plain
+
+
+def eviction_options(session: Session, task: Task, limit: int = OPTIONS) -> list[EvictionOption]:
+    """Returns the options for a pending pod in the session as it is: possible ones first, the cheapest before others.
+
+    Without a need for evictions there are none.
+    """
+    return OptionSearch(session, task).found(limit)
+
+
+def refused(text: str) -> list[EvictionOption]:
+    """Returns the answer that no evictions are possible anywhere."""
+    return [EvictionOption("", False, "", [], [], text)]
+
+
+class OptionSearch:
+    """Searches for the options of one pod."""
+
+    def __init__(self, session: Session, task: Task) -> None:
+        self.session = session
+        self.task = task
+        self.names = session.state.nodes.names
+        self.places: list[NodeSet] = []  # what was tried
+        self.divided = False  # whether plugins divide the nodes for the job
+        self._claims = {
+            rule: Claims(session, rule) for rule in (RECLAIM, PREEMPT) if rule in session.config.actions
+        }  # reclaim first: preempt leaves to reclaim what reclaim can serve
+        self._guards: dict[str, ProtectedPods] = {}  # action → its protections
+        self._own: ProtectedPods | None = None  # the protections of the pod's own job, if it may replace its pods
+        self._refusals: dict[str, str] = {}  # action → why it cannot claim at all
+
+    def found(self, limit: int) -> list[EvictionOption]:
+        job = self.task.job
+        if not self._claims:
+            return refused("the configuration has neither preempt nor reclaim")
+        if self.session.volcano:
+            return refused("compatibility: volcano: options are shown for muster's own rules only")
+        if job is None or job.queue is None:
+            return refused("a pod without a group in an existing queue evicts nobody")
+        for rule, claims in self._claims.items():
+            self._prepare(rule, claims, job)
+        if not self._guards:
+            return refused("; ".join(self._refusals.values()))
+        self.places = self._places(job, limit)
+        options = [self._option(job, nodes) for nodes in self.places]
+        if any(option.cost == FREE for option in options):
+            return []
+        if not options:
+            return refused("; ".join([*self._refusals.values(), "no node could take the pod after evictions"]))
+        return sorted(options, key=lambda option: (not option.possible, option.cost))
+
+    def _prepare(self, rule: str, claims: Claims, job: Job) -> None:
+        """Makes the widest claim of the action, or records why it makes none."""
+        session, queue = self.session, job.queue
+        assert queue is not None
+        gang = not session.pipelined(job)
+        if claims.names_no_victims:
+            self._refusals[rule] = f"{rule}: no plugin of the tiers names victims"
+            return
+        tasks = claims.claimable(job, gang, self.task)
+        if not tasks:
+            self._refusals[rule] = f"{rule}: preemptionPolicy is Never"
+            return
+        if (closed := session.closed(queue)) is not None:
+            self._refusals[rule] = f"{rule}: {closed.message()}"
+            return
+        limits = SearchLimits(pod=self.task, spared=session.promises.claimants(job))
+        for order in claims.orders(job, tasks, gang):
+            claim = claims.claim(job, order, gang, claims.resorts[-1], limits)
+            refusal = self._refusal(claims, claim)
+            if not refusal:
+                self._guards[rule] = ProtectedPods(claims, claim)
+                if rule == PREEMPT and not gang:
+                    own = claims.claim(job, order, gang, False, replace(limits, within=True))
+                    self._own = ProtectedPods(claims, own)
+                return
+            self._refusals.setdefault(rule, f"{rule}: {refusal}")
+
+    def _refusal(self, claims: Claims, claim: Claim) -> str:
+        """Returns why the claimer's queue does not let it make this claim; "" if it does."""
+        share = self.session.undeserved(claim.queue, claim.request) if claim.rule == RECLAIM else None
+        if not claim.tasks:
+            return "the group needs no further pod for its minimum"
+        if share is not None:
+            return share.message()
+        if claims.admitted(claim):
+            return ""
+        quota = self.session.quota_refusal(claim.queue, claim.tasks[0])
+        return quota.message() if quota is not None else "the queue does not admit the claim"
+
+    # --- where
+
+    def _places(self, job: Job, limit: int) -> list[NodeSet]:
+        """Returns the nodes or node sets to try."""
+        guard = next(iter(self._guards.values()))
+        tasks, pool = guard.claim.tasks, guard.pool
+        everywhere = NodeSet(np.arange(len(self.names)), freed=pool.everything() if pool.levels else None)
+        if self.session.dividers:
+            sets = divide_nodes(self.session, job, tasks, everywhere)
+            if sets is not None:
+                self.divided = True
+                return list(sets)[:limit]
+        root = sub_group_tree(job)
+        if len(tasks) > 1 or (root is not None and any(group.constrained for group in root.groups())):
+            return [replace(everywhere, label="all nodes")]
+        return list(self._nodes(tasks[0], limit))
+
+    def _nodes(self, task: Task, limit: int) -> Iterator[NodeSet]:
+        """Yields the nodes on which evictions could make way for the task, and before them those that fit already."""
+        placement, nodes = self.session.placement, self.session.state.nodes
+        guards = self._guards.values()
+        moving = any(guard.evicting.moving(task) for guard in guards)
+        able = placement.might_fit(task) if moving else placement.answers(task).static
+        fits = np.flatnonzero(placement.fits(task, MoveKind.PIPELINE))
+        if len(fits):  # then the queue's limit refuses the pod, wherever it goes
+            label = self.names[int(fits[0])] if len(fits) == 1 else f"{len(fits)} nodes with enough capacity"
+            yield NodeSet(fits, label)
+        request = task.shape.request(nodes.axis)[:, None]
+        able = able & np.all(nodes.alloc >= request, axis=0)
+        able[fits] = False
+        free = nodes.future_idle.copy()
+        for guard in guards:
+            free += guard.pool.everything() if guard.pool.levels else 0
+        enough: Bools = np.all(free >= request, axis=0)
+        index = [i for i in np.flatnonzero(able).tolist() if nodes.on[i]]
+        index.sort(key=lambda i: (not enough[i], i))
+        for node in index[:limit]:
+            yield NodeSet(np.array([node]), self.names[node])
+
+    # --- one option
+
+    def _option(self, job: Job, nodes: NodeSet) -> EvictionOption:
+        for rule in self._guards:
+            claims = self._claims[rule]
+            for within in (False, True) if rule == PREEMPT and self._own is not None else (False,):
+                statement = claims.solve(job, SearchLimits(within=within, pod=self.task, nodes=nodes))
+                if statement is not None:
+                    try:
+                        return self.solved(claims, statement, nodes.label, nodes.index.tolist())
+                    finally:
+                        statement.discard()
+        return self._unsolved(nodes)
+
+    def solved(self, claims: Claims, statement: Statement, where: str, nodes: Sequence[int]) -> EvictionOption:
+        """Returns the option of a claim that was found, while its victims are evicted."""
+        victims = [_victim(move.task, self.names) for move in statement.moves if move.kind == MoveKind.EVICT]
+        withdrawn = [m.task.key for m in statement.moves if m.kind == MoveKind.WITHDRAW]
+        assert claims.solution is not None
+        cost = claims.solution.costs.of(claims.solution.taken(statement), self.task, 1)
+        parts = [f"would evict {some([v.pod for v in victims])}"] * bool(victims)
+        parts += [f"would withdraw the promise to {some(withdrawn)}"] * bool(withdrawn)
+        text = f"{claims.rule} {' and '.join(parts)}"
+        protected = list(self._protected(nodes))
+        return EvictionOption(where, True, claims.rule, victims, protected[:PROTECTED], text, cost)
+
+    def _unsolved(self, nodes: NodeSet) -> EvictionOption:
+        index = nodes.index.tolist()
+        statement = self.session.statement()
+        for guard in (*self._guards.values(), *([self._own] if self._own is not None else [])):
+            guard.clear(statement, index)
+        protected = list(self._protected(index))
+        could = sum(1 for move in statement.moves if move.kind == MoveKind.EVICT)
+        why = self._lacks(nodes)
+        statement.discard()
+        text = f"{why} after {could} possible evictions"
+        text += f"; {_counted(protected)}" if protected else ""
+        return EvictionOption(nodes.label, False, "", [], protected[:PROTECTED], text)
+
+    def _lacks(self, nodes: NodeSet) -> str:
+        """Returns what is missing after all possible evictions on the nodes."""
+        guard = next(iter(self._guards.values()))
+        claim, index = guard.claim, nodes.index
+        placement, columns = self.session.placement, self.session.state.nodes
+        if len(claim.tasks) > 1:
+            trial = self.session.statement()
+            placed = sum(placement.promise(trial, [task], nodes) for task in claim.tasks)
+            trial.discard()
+            return f"{placed} of {len(claim.tasks)} pods of the group fit"
+        task = claim.tasks[0]
+        if len(index) == 1:
+            node = int(index[0])
+            free = {n: int(columns.future_idle[columns.axis.rows[n], node]) for n in task.shape.amounts}
+            short = [n for n, amount in task.shape.amounts.items() if free[n] < amount]
+            if short:
+                needs = {n: display(n, task.shape.amounts[n]) for n in short}
+                return f"needs {', '.join(f'{needs[n]} {n} and {display(n, free[n])} would be free' for n in short)}"
+            for plugin, verdict in verdicts(self.session, task):
+                if plugin != FIT and verdict.code[node]:
+                    return f"{plugin}: {verdict.reasons[int(verdict.code[node]) - 1].message(node)}"
+        quota = self.session.quota_refusal(claim.queue, task)
+        return quota.message() if quota is not None else "no set of victims is enough that the rules allow together"
+
+    def _protected(self, nodes: Iterable[int]) -> Iterator[Protected]:
+        """Yields the pods on the nodes that must stay, with the accounts as they are."""
+        on = self.session.state.nodes.on
+        tasks = [task for node in nodes for task in on[node].values() if task.status != Status.RELEASING]
+        for task in tasks[:EXAMINED]:
+            veto = self._veto(task)
+            if veto is not None:
+                group = task.job.shown if task.job is not None else ""
+                yield Protected(task.key, group, veto.reason.code, veto.plugin, veto.reason.message())
+
+    def _veto(self, task: Task) -> Veto | None:
+        job, own = task.job, self.task.job
+        if job is None:
+            return next(iter(self._guards.values())).veto(task)
+        rule = PREEMPT if own is not None and job.queue is own.queue else RECLAIM
+        guard = self._own if job is own and self._own is not None else self._guards.get(rule)
+        if guard is not None:
+            return guard.veto(task)
+        why = self._refusals.get(rule, f"the configuration has no {rule}")
+        code = "same-queue" if rule == PREEMPT else "other-queue"
+        return Veto("", Reason(code, f"it is in queue {job.queue_name}; {why}"))
+
+
+def _counted(protected: Sequence[Protected]) -> str:
+    """`5 pods are protected: 3 by gang minimum, 2 by priority`."""
+    counts = sorted(Counter(one.rule for one in protected).items(), key=lambda count: (-count[1], count[0]))
+    are = "pod is" if len(protected) == 1 else "pods are"
+    return f"{len(protected)} {are} protected: " + ", ".join(f"{n} by {rule.replace('-', ' ')}" for rule, n in counts)
+
+
+def _victim(task: Task, names: Sequence[str]) -> Victim:
+    group, queue = (task.job.shown, task.job.queue_name) if task.job is not None else ("", "")
+    return Victim(task.key, group, queue, task.priority, names[task.node])
+
+
+def some(pods: Sequence[str]) -> str:
+    """Returns the first few of the names, and how many more there are."""
+    shown = ", ".join(pods[:_NAMED])
+    return shown if len(pods) <= _NAMED else f"{shown} and {len(pods) - _NAMED} more"
