@@ -20,6 +20,7 @@ from muster.model.kinds import decode_as, find
 from muster.model.meta import key
 from muster.model.pod_states import is_terminating
 from muster.store import Severity
+from muster.store.event_reasons import EventReason
 from muster.workloads.description import KindDescription
 from muster.workloads.workload import NewPod, PodSet, Workload, description_of, read_workload
 
@@ -66,7 +67,7 @@ class DescribedWorkloads:
             return
         for fault in workload.faults:
             if fault.path.startswith("podSets"):
-                self._store.event(owner, Severity.WARNING, "FailedCreate", f"{fault.path}: {fault.message}")
+                self._store.event(owner, Severity.WARNING, EventReason.FAILED_CREATE, f"{fault.path}: {fault.message}")
         self._create_pods(owner, workload)
 
     def _create_pods(self, owner: ConfiguredApplication, workload: Workload) -> None:

@@ -16,6 +16,7 @@ from muster.model.core import Node, Pod
 from muster.model.meta import seconds
 from muster.model.pod_states import is_finished, is_terminating
 from muster.store import Change, Severity
+from muster.store.event_reasons import EventReason
 
 RUN_SECONDS = "muster.io/run-seconds"
 
@@ -91,7 +92,7 @@ class Kubelet:
         if length is None:
             if not known:
                 text = f"annotation {RUN_SECONDS} is not a number of seconds; the pod runs on"
-                self._store.event(pod, Severity.WARNING, "BadAnnotation", text)
+                self._store.event(pod, Severity.WARNING, EventReason.BAD_ANNOTATION, text)
             return
         start = pod.status.start_time
         when = (self._clock.start if start is None else seconds(start)) + length

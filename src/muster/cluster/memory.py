@@ -22,6 +22,7 @@ from muster.model.meta import Object, timestamp
 from muster.model.meta import key as key_of
 from muster.model.pod_states import is_finished, is_terminating
 from muster.store import AlreadyExists, Change, Clock, Conflict, Event, Gone, Listing, NotFound, Severity, WatchEvent
+from muster.store.event_reasons import EventReason
 
 T = TypeVar("T", bound=Object)
 
@@ -194,7 +195,7 @@ class MemoryStore:
         if not is_terminating(pod):
             self._end(pods.evicted(pod, by, rule, self._clock.now()), key, grace)
 
-    def event(self, obj: Object, severity: Severity, reason: str, message: str) -> None:
+    def event(self, obj: Object, severity: Severity, reason: EventReason, message: str) -> None:
         self.events.append(Event(type(obj).__name__, key_of(obj), severity, reason, message, self._clock.now()))
 
     # --- writing, for the parts of the embedded cluster

@@ -31,6 +31,7 @@ from muster.model.custom import ConfiguredApplication, custom_kinds
 from muster.model.meta import Object, controller
 from muster.model.scheduling import PodGroup
 from muster.store import ApiError, Change, Severity, WatchEvent
+from muster.store.event_reasons import EventReason
 
 if TYPE_CHECKING:
     from muster.cluster.described_workloads import DescribedWorkloads
@@ -124,7 +125,7 @@ class Workloads:
             self._controller(owner)()
         except (ApiError, ValueError) as error:
             # One bad workload never stops the rest.
-            self._store.event(owner, Severity.WARNING, "FailedCreate", str(error))
+            self._store.event(owner, Severity.WARNING, EventReason.FAILED_CREATE, str(error))
 
     def _controller(self, owner: Object) -> Callable[[], None]:
         owners = self._owners

@@ -18,13 +18,8 @@ from muster.model.meta import key as key_of
 from muster.model.pod_states import is_terminating
 from muster.model.scheduling import PodGroup, PodGroupStatus
 from muster.store import Severity
+from muster.store.event_reasons import EventReason
 
-SCHEDULED = "Scheduled"
-UNSCHEDULABLE = "Unschedulable"
-FAILED_SCHEDULING = "FailedScheduling"
-FAILED_BINDING = "FailedBinding"
-EVICTED = "Evict"
-EVICTING = "Evicting"
 MAX_NAMED_PODS = 5  # in the message of one event
 
 
@@ -33,7 +28,7 @@ class PlanEvent(NamedTuple):
 
     object: Object
     severity: Severity
-    reason: str
+    reason: EventReason
     message: str
 
 
@@ -44,16 +39,17 @@ def binding_events(bound: Sequence[tuple[Pod, str]], group: PodGroup | None) -> 
     """Yields the events of pods that were bound together: one on their PodGroup, or one on each pod."""
     if group is None or len(bound) == 1:
         for pod, node in bound:
-            yield PlanEvent(pod, Severity.NORMAL, SCHEDULED, f"Successfully assigned {key_of(pod)} to {node}")
+            text = f"Successfully assigned {key_of(pod)} to {node}"
+            yield PlanEvent(pod, Severity.NORMAL, EventReason.SCHEDULED, text)
     elif bound:
         nodes = len({node for _, node in bound})
         shown = ", ".join(f"{pod.metadata.name} to {node}" for pod, node in bound[:MAX_NAMED_PODS])
         text = f"Successfully assigned {len(bound)} pods to {nodes} node{'s'[: nodes != 1]}: {shown}"
-        yield PlanEvent(group, Severity.NORMAL, SCHEDULED, text + ", …" * (len(bound) > MAX_NAMED_PODS))
+        yield PlanEvent(group, Severity.NORMAL, EventReason.SCHEDULED, text + ", …" * (len(bound) > MAX_NAMED_PODS))
 
 
 def binding_failed(pod: Pod, why: str) -> PlanEvent:
-    return PlanEvent(pod, Severity.WARNING, FAILED_BINDING, why)
+    return PlanEvent(pod, Severity.WARNING, EventReason.FAILED_BINDING, why)
 
 
 # --- evictions
@@ -85,11 +81,12 @@ def victim_events(
             text = "evicted because its gang could not be completed"
         group = group_of.get(eviction.pod)
         if group is None:
-            yield PlanEvent(pod, Severity.WARNING, EVICTED, text)
+            yield PlanEvent(pod, Severity.WARNING, EventReason.EVICT, text)
         else:
             of_groups.setdefault((key_of(group), text), (group, []))[1].append(eviction.pod)
     for (_, text), (group, pods) in of_groups.items():
-        yield PlanEvent(group, Severity.WARNING, EVICTED, f"{_count(len(pods))} {text}: {_listed(sorted(pods))}")
+        text = f"{_count(len(pods))} {text}: {_listed(sorted(pods))}"
+        yield PlanEvent(group, Severity.WARNING, EventReason.EVICT, text)
 
 
 def claimer_events(
@@ -102,7 +99,8 @@ def claimer_events(
         if mine:
             near = sorted(e.pod for e in mine if same_namespace(e))
             named = f": {_listed(near)}" if near else ""
-            yield PlanEvent(obj, Severity.NORMAL, EVICTING, f"{mine[0].rule} evicts {_count(len(mine))}{named}")
+            text = f"{mine[0].rule} evicts {_count(len(mine))}{named}"
+            yield PlanEvent(obj, Severity.NORMAL, EventReason.EVICTING, text)
 
 
 def claimer_objects(claimers: Sequence[Pod], group_of: Mapping[str, PodGroup]) -> list[tuple[Object, list[Pod]]]:
@@ -141,13 +139,14 @@ def unschedulable(pod: Pod, message: str, nominated: str, now: float) -> Pod:
     """Returns the pod with the condition why it has no node; the same object if it has it already."""
     status = pod.status
     old = next((c for c in status.conditions if c.type == "PodScheduled"), None)
-    same = old is not None and (old.status, old.reason, old.message) == ("False", UNSCHEDULABLE, message)
+    same = old is not None and (old.status, old.reason, old.message) == ("False", EventReason.UNSCHEDULABLE, message)
     if same and status.nominated_node_name == nominated:
         return pod
     since = old.last_transition_time if old is not None and old.status == "False" else timestamp(now)
     # muster: the reason is always Unschedulable while a pod has no node, because autoscalers look at it.
+    reason = EventReason.UNSCHEDULABLE
     new = Condition(
-        type="PodScheduled", status="False", reason=UNSCHEDULABLE, message=message, last_transition_time=since
+        type="PodScheduled", status="False", reason=reason, message=message, last_transition_time=since
     )
     others = [c for c in status.conditions if c.type != new.type]
     conditions = sorted([*others, new], key=lambda c: c.type)
@@ -157,7 +156,7 @@ def unschedulable(pod: Pod, message: str, nominated: str, now: float) -> Pod:
 
 
 def pending_event(obj: Object, message: str) -> PlanEvent:
-    return PlanEvent(obj, Severity.WARNING, FAILED_SCHEDULING, message)
+    return PlanEvent(obj, Severity.WARNING, EventReason.FAILED_SCHEDULING, message)
 
 
 # --- PodGroups
@@ -174,10 +173,10 @@ def group_status(
 
 
 def group_event(group: PodGroup, condition: GroupCondition) -> PlanEvent:
-    if condition.type == SCHEDULED:
+    if condition.type == EventReason.SCHEDULED:
         # Volcano: a group that has what it needs gets this message.
-        return PlanEvent(group, Severity.NORMAL, SCHEDULED, "pod group is ready")
-    return PlanEvent(group, Severity.WARNING, condition.type, condition.message)
+        return PlanEvent(group, Severity.NORMAL, EventReason.SCHEDULED, "pod group is ready")
+    return PlanEvent(group, Severity.WARNING, EventReason.UNSCHEDULABLE, condition.message)
 
 
 def _conditions(group: PodGroup, condition: GroupCondition, transition: str, now: str) -> list[Condition]:
@@ -194,7 +193,7 @@ def _conditions(group: PodGroup, condition: GroupCondition, transition: str, now
     for old in group.status.conditions:
         if old.type == condition.type:
             continue
-        if old.status == "True" and old.type in (SCHEDULED, UNSCHEDULABLE):
+        if old.status == "True" and old.type in (EventReason.SCHEDULED, EventReason.UNSCHEDULABLE):
             old = replace(old, status="False", last_transition_time=now)
         others.append(old)
     return [*others, new]

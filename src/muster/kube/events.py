@@ -15,6 +15,7 @@ import msgspec
 from muster.kube.client import MERGE_PATCH, Client
 from muster.model.meta import Object, timestamp
 from muster.store import Severity, errors
+from muster.store.event_reasons import EventReason
 
 # Kubernetes' own recorder: an object may have 25 events at once and then one every five minutes.
 BURST_EVENTS, REFILL_PER_S = 25.0, 1 / 300
@@ -70,7 +71,7 @@ class Recorder:
         self._some = asyncio.Event()
         self._serial = 0
 
-    def record(self, obj: Object, severity: Severity, reason: str, message: str) -> None:
+    def record(self, obj: Object, severity: Severity, reason: EventReason, message: str) -> None:
         """Records an event about an object, on the event loop's thread. Never waits, never fails."""
         meta = obj.metadata
         if len(message) > MAX_MESSAGE_CHARS:

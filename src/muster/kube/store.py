@@ -24,6 +24,7 @@ from muster.model.meta import Object
 from muster.model.meta import key as key_of
 from muster.model.pod_states import eviction_annotations
 from muster.store import Conflict, Listing, NotFound, Severity, WatchEvent
+from muster.store.event_reasons import EventReason
 
 T = TypeVar("T", bound=Object)
 R = TypeVar("R")
@@ -146,7 +147,7 @@ class KubeStore:
         self._written(self._writes.annotate(Pod, key, eviction_annotations(by, rule), uid=uid))
         self._wait(self._writes.evict(key, uid=uid, grace=grace))
 
-    def event(self, obj: Object, severity: Severity, reason: str, message: str) -> None:
+    def event(self, obj: Object, severity: Severity, reason: EventReason, message: str) -> None:
         self._loop.call_soon_threadsafe(self._recorder.record, obj, severity, reason, message)
 
     # --- across the threads

@@ -34,6 +34,7 @@ from muster.model.custom import ConfiguredApplication
 from muster.model.kinds import find
 from muster.process.settings import default_applications, home_of, own_namespace
 from muster.store import Severity, errors
+from muster.store.event_reasons import EventReason
 from muster.workloads.description import KindDescription, read_table
 from muster.workloads.table import CONFIG_MAP, CONFIG_MAP_KEY, KindTable
 
@@ -217,7 +218,7 @@ class ConfiguredKinds:
     def _refuse(self, config: ConfigMap, why: str) -> None:
         about = f"ConfigMap {config.metadata.namespace}/{config.metadata.name}"
         if self._report_once(about, f"{about}: {why}"):
-            self._recorder.record(config, Severity.WARNING, "BadConfiguration", why)
+            self._recorder.record(config, Severity.WARNING, EventReason.BAD_CONFIGURATION, why)
 
     def _report_once(self, about: str, text: str) -> bool:
         """Reports a text unless it was the last one about the same source; returns whether it did."""

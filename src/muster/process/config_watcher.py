@@ -22,9 +22,9 @@ from muster.process.config_sources import ConfigContent, ConfigSource, InvalidCo
 from muster.process.logs import Log
 from muster.process.own_pod import OwnPod
 from muster.store import Severity, errors
+from muster.store.event_reasons import EventReason
 
 CONDITION = "muster.io/ConfigurationValid"
-USED, REFUSED = "ConfigurationUsed", "ConfigurationRefused"
 
 
 class Configuration(Protocol):
@@ -54,8 +54,8 @@ class ConfigStatus:
         return cls(config.version, refused, warnings)
 
     @property
-    def reason(self) -> str:
-        return REFUSED if self.refused else USED
+    def reason(self) -> EventReason:
+        return EventReason.CONFIGURATION_REFUSED if self.refused else EventReason.CONFIGURATION_USED
 
     @property
     def message(self) -> str:

@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar
 from muster.model.core import Pod
 from muster.model.meta import Condition, Object
 from muster.store import Severity
+from muster.store.event_reasons import EventReason
 
 T = TypeVar("T", bound=Object)
 
@@ -44,4 +45,4 @@ class SchedulerApi(Protocol):
 class RecordEvent(Protocol):
     """Records an Event about an object; returns at once."""
 
-    def __call__(self, obj: Object, severity: Severity, reason: str, message: str) -> None: ...
+    def __call__(self, obj: Object, severity: Severity, reason: EventReason, message: str) -> None: ...

@@ -19,8 +19,7 @@ from muster.scheduler.commits import EvictionCommit
 from muster.scheduler.inbox import CallResult, EvictionRefused, Message
 from muster.scheduler.metrics import Metrics
 from muster.store import Severity, errors
-
-REFUSED = "EvictionRefused"
+from muster.store.event_reasons import EventReason
 
 
 class Evictor:
@@ -81,7 +80,8 @@ class Evictor:
                     removed = {"metadata": {"uid": uid, "annotations": dict.fromkeys(annotations)}}
                     await self._api.patch(Pod, name, removed, sub="status")
                 self._put(CallResult(name, uid, "", False))
-                self._record(pod, Severity.WARNING, REFUSED, f"eviction by {eviction.rule}: {error.message}")
+                text = f"eviction by {eviction.rule}: {error.message}"
+                self._record(pod, Severity.WARNING, EventReason.EVICTION_REFUSED, text)
                 return _why(eviction, error)
         self._put(CallResult(name, uid, "", True))
         self._metrics.evictions.inc()
@@ -93,7 +93,7 @@ class Evictor:
         self._put(EvictionRefused(commit.claimer, uids, f"an eviction was refused: {why}"))
         self._metrics.evictions_refused.inc(len(reasons))
         for obj, _ in plan_effects.claimer_objects(commit.claimer_pods, commit.group_of):
-            self._record(obj, Severity.WARNING, REFUSED, f"no capacity is released: {why}")
+            self._record(obj, Severity.WARNING, EventReason.EVICTION_REFUSED, f"no capacity is released: {why}")
 
 
 def _why(eviction: Eviction, error: errors.ApiError) -> str:

@@ -25,6 +25,7 @@ from muster.model.scheduling import PodGroup, PodGroupStatus, Queue
 from muster.scheduler.backoffs import BINDING_REFUSED
 from muster.scheduler.native_conditions import NativeConditions, NativeStatusPatch
 from muster.scheduler.queue_usage import Usage
+from muster.store.event_reasons import EventReason
 
 # A new message of a pod waits at least this long if its cause differs. With the same cause it waits twice as long, the
 # next one four times, and so on: only counts have changed.
@@ -173,7 +174,7 @@ class StatusUpdater:
             return task.pod
         key = task.job.key
         condition = plan.conditions.get(key)
-        if condition is not None and condition.type == plan_effects.UNSCHEDULABLE:
+        if condition is not None and condition.type == EventReason.UNSCHEDULABLE:
             return None  # the event of the group's condition names the cause
         if now < self._group_events.get(key, float("-inf")) + MESSAGE_INTERVAL_S:
             return None

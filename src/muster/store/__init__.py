@@ -16,6 +16,7 @@ from msgspec import Struct
 from muster.model.core import Pod
 from muster.model.meta import Object
 from muster.store.errors import AlreadyExists, ApiError, Conflict, Gone, NotFound
+from muster.store.event_reasons import EventReason
 
 __all__ = [
     "AlreadyExists",
@@ -104,7 +105,7 @@ class Store(Protocol):
         """Asks the pod to leave, and writes on it for whom (`by`) and by which rule."""
         ...
 
-    def event(self, obj: Object, severity: Severity, reason: str, message: str) -> None:
+    def event(self, obj: Object, severity: Severity, reason: EventReason, message: str) -> None:
         """Records an Event about the object."""
         ...
 

@@ -11,6 +11,7 @@ from muster.model.core import Pod
 from muster.model.meta import Object
 from muster.model.meta import key as key_of
 from muster.store import Clock, Listing, Severity, Store, Watch
+from muster.store.event_reasons import EventReason
 
 T = TypeVar("T", bound=Object)
 
@@ -91,7 +92,7 @@ class DryRunStore:
         if self._carry_out:
             self._store.evict(key, by=by, rule=rule, grace=grace, uid=uid)
 
-    def event(self, obj: Object, severity: Severity, reason: str, message: str) -> None:
+    def event(self, obj: Object, severity: Severity, reason: EventReason, message: str) -> None:
         if self._carry_out:
             self._store.event(obj, severity, reason, message)
 

@@ -18,6 +18,7 @@ from muster.model.meta import Object, seconds
 from muster.model.meta import key as key_of
 from muster.model.pod_states import is_active
 from muster.store import ApiError, NotFound, Severity, Store
+from muster.store.event_reasons import EventReason
 
 # The time for which an evicted pod counts as terminating until the watch shows it.
 EVICTION_ASSUMED_S = 30.0
@@ -107,7 +108,7 @@ class EvictionQueue:
         """Reports once why the first of the pods (by key) cannot be evicted."""
         at, text = (type(app).__name__, key_of(app)), next((f"pod {key}: {why}" for key, why in blockers.items()), "")
         if text and self._reported.get(at) != text:
-            self._store.event(app, Severity.WARNING, "EvictionBlocked", text)
+            self._store.event(app, Severity.WARNING, EventReason.EVICTION_BLOCKED, text)
         self._reported[at] = text
 
     # --- requests
@@ -167,7 +168,7 @@ class EvictionQueue:
         except NotFound:
             return False
         except ApiError as fault:
-            self._store.event(app, Severity.WARNING, "EvictionBlocked", f"pod {key}: {fault}")
+            self._store.event(app, Severity.WARNING, EventReason.EVICTION_BLOCKED, f"pod {key}: {fault}")
             request.throttle.check_at = now + BUDGET_RETRY_S
             return False
         self._rate.take()
@@ -175,7 +176,7 @@ class EvictionQueue:
         self._granted = {uid: one for uid, one in self._granted.items() if self._is_recent(one)}
         self._granted[pod.metadata.uid] = Granted((type(app).__name__, key_of(app)), now)
         text = f"evicted pod {key} from node {pod.spec.node_name}, {request.why}"
-        self._store.event(app, Severity.NORMAL, "Evicted", text)
+        self._store.event(app, Severity.NORMAL, EventReason.EVICTED, text)
         self._evicted(pod, full, rule)
         return True
 

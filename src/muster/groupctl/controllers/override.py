@@ -49,6 +49,7 @@ from muster.model.meta import key as key_of
 from muster.model.pod_states import is_finished, is_ready
 from muster.store import NotFound, Severity, Store
 from muster.store.errors import Forbidden, Invalid
+from muster.store.event_reasons import EventReason
 
 RULE = "override"
 _REFUSED_METADATA_RETRY_S = 60.0  # until labels that the API server refused are written again
@@ -302,7 +303,7 @@ class OverridePolicyController(PolicyController[OverridePolicy, RolloutState]):
                     continue
             self._wrote = True
             changes = ", ".join(f"{name} to {image}" for name, image in images.items()) or "metadata"
-            self._store.event(pod, Severity.NORMAL, "Edition", f"changed {changes}")
+            self._store.event(pod, Severity.NORMAL, EventReason.EDITION, f"changed {changes}")
 
     def _patch_metadata(self, key: str, meta: Template) -> str:
         """Writes labels and annotations of a pod; returns why the API server refused them, empty if it did not."""

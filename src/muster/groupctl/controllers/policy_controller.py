@@ -26,6 +26,7 @@ from muster.model.groups import BoundApplication, OverridePolicy, PolicyStatus, 
 from muster.model.meta import Condition, Object, merge_conditions
 from muster.model.meta import key as key_of
 from muster.store import NotFound, Severity, Store
+from muster.store.event_reasons import EventReason
 
 # Returns why an application may not be bound to the policy of that name; None: it may.
 Check = Callable[[Object, str], str | None]
@@ -52,12 +53,13 @@ class Binding:
             except NotFound:
                 return None
         if bound and bound != binding:
-            self._report(app, Severity.NORMAL, "Bound", f"bound to {pair.value} {bound}")
+            self._report(app, Severity.NORMAL, EventReason.BOUND, f"bound to {pair.value} {bound}")
         elif why:
-            self._report(app, Severity.WARNING, "PolicyNotFound" if "not found" in why else "PolicyInvalid", why)
+            reason = EventReason.POLICY_NOT_FOUND if "not found" in why else EventReason.POLICY_INVALID
+            self._report(app, Severity.WARNING, reason, why)
         return bound or None
 
-    def _report(self, app: Object, severity: Severity, reason: str, message: str) -> None:
+    def _report(self, app: Object, severity: Severity, reason: EventReason, message: str) -> None:
         at = (type(app).__name__, key_of(app))
         if self._reported.get(at) != message:
             self._reported[at] = message
@@ -87,7 +89,11 @@ def request_scheduling_retry(store: Store, pods: Iterable[Pod], seen: object) ->
 
 
 _POLICY = ""  # in place of an application's kind: the key of a policy whose status is to be written again
-_REASONS = {"using": "GroupNameCase", "there is no node group": "GroupUnknown", "has no nodes": "GroupEmpty"}
+_REASONS = {
+    "using": EventReason.GROUP_NAME_CASE,
+    "there is no node group": EventReason.GROUP_UNKNOWN,
+    "has no nodes": EventReason.GROUP_EMPTY,
+}
 
 P = TypeVar("P", PropagationPolicy, OverridePolicy)
 
@@ -225,7 +231,8 @@ class PolicyController(ABC, Generic[P, R]):
         except NotFound:
             return
         if records and _is_satisfied(status) and not _is_satisfied(policy.status):
-            self._store.event(policy, Severity.NORMAL, "Satisfied", f"{len(records)} applications are as desired")
+            text = f"{len(records)} applications are as desired"
+            self._store.event(policy, Severity.NORMAL, EventReason.SATISFIED, text)
 
     def _warn(self, policy: P) -> None:
         """Reports each warning about the policy once, as an Event."""
@@ -234,7 +241,7 @@ class PolicyController(ABC, Generic[P, R]):
             texts.append(f"metadata.name: {why}")
         for text in texts:
             if text not in self._warned.get(key, ()):
-                reason = next((reason for word, reason in _REASONS.items() if word in text), "PolicyWarning")
+                reason = next((reason for word, reason in _REASONS.items() if word in text), EventReason.POLICY_WARNING)
                 self._store.event(policy, Severity.WARNING, reason, text)
         self._warned[key] = texts
 

@@ -49,6 +49,7 @@ from muster.model.meta import Condition, Object
 from muster.model.meta import key as key_of
 from muster.model.pod_states import is_finished
 from muster.store import Severity, Store
+from muster.store.event_reasons import EventReason
 
 RULE = "propagation"
 _MIN_ANNOUNCED = 100  # pods that are announced as about to be evicted
@@ -231,7 +232,7 @@ class PropagationPolicyController(PolicyController[PropagationPolicy, PlacementS
         if throttle.record_misplacement(text, self._store.clock.now()):
             self._failed(distribution.app, placing.scheduler)
             for about in (distribution.app, policy):
-                self._store.event(about, Severity.WARNING, "WrongGroup", text)
+                self._store.event(about, Severity.WARNING, EventReason.WRONG_GROUP, text)
 
     def _override_of(self, app: Object) -> OverridePolicy | None:
         name = app.metadata.labels.get(PolicyLabels.OVERRIDE.binding, "")
