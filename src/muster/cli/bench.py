@@ -36,7 +36,7 @@ def bench(works: tuple[str, ...], runs: int, form: str, save: Path | None, verbo
             if form == "table":
                 state = "; ".join(missed(row)) or "ok"
                 click.echo(
-                    f"{row['work']:5} {row['seconds']:>8} s  decide {row['decide_s']:>8} s  "
+                    f"{row['work']:9} {row['seconds']:>8} s  decide {row['decide_s']:>8} s  "
                     f"{row['pods_per_s']:>7} pods/s  {row['peak_rss_mib']:>6} MiB  {state:28} {row['about']}"
                 )
     except RuntimeError as fault:

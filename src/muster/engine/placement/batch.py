@@ -17,6 +17,8 @@ import numpy as np
 
 from muster.engine.core.values import Floats, Index
 
+MANY_TIES = 8  # for fewer, finding out which of them are too late takes longer than their rows
+
 
 def best_heads(key: Floats, count: int) -> Index:
     """The positions of the `count` largest finite entries, by (key descending, position)."""
@@ -70,11 +72,16 @@ def picks(key: Floats, count: int, copies: Callable[[Index, Index], Floats]) -> 
         found_n.append(live[c])
         found_j.append(r + height)
         total += len(r)
+        last = run[-1]
         if total >= count:
             so_far = np.concatenate(found_g)
             threshold = np.partition(so_far, len(so_far) - count)[len(so_far) - count]
-        last = run[-1]
         on = (last >= threshold) & (last > -np.inf)
+        if total >= count and np.count_nonzero(tied := last == threshold) > MANY_TIES:
+            # Of the nodes that only reach the k-th pair, those after its node are too late.
+            at_threshold = np.concatenate(found_n)[so_far == threshold]
+            nth = count - int(np.count_nonzero(so_far > threshold)) - 1
+            on &= ~tied | (live < np.partition(at_threshold, nth)[nth])
         live, floor = live[on], last[on]
         height, step = height + rows, min(step * 2, 64)
     g, n, j = np.concatenate(found_g), np.concatenate(found_n), np.concatenate(found_j)

@@ -75,7 +75,7 @@ class PodIndex(Ledger):
         self._tallies: dict[Hashable, list[tuple[Tally, bool]]] = {}  # the same → the tallies there are, of whom
         self.any_terminating = False  # are pods terminating on nodes?
         self._made: dict[Hashable, Tally] = {}
-        self._domains: dict[str, LabelDomains] = {}
+        self._domains: dict[str | None, LabelDomains] = {}
         self._required = Required()
         self._tolerations = Tolerations()
         self.anti_affinity_keys: dict[int, list[str]] = {}  # selection → topology keys of required anti-affinity
@@ -122,10 +122,12 @@ class PodIndex(Ledger):
         """Pods with this required affinity term."""
         return self._tally(("require", selection, key), key)
 
-    def domains(self, key: str) -> LabelDomains:
+    def domains(self, key: str | None) -> LabelDomains:
+        """Returns the domains of a node label; None: every node is a domain."""
         found = self._domains.get(key)
         if found is None:
-            found = self._domains[key] = LabelDomains.of(self.nodes, key)
+            found = LabelDomains.nodes(self.nodes) if key is None else LabelDomains.of(self.nodes, key)
+            self._domains[key] = found
         return found
 
     def required(self, task: Task) -> Bools:
@@ -146,7 +148,7 @@ class PodIndex(Ledger):
         made = (what, key, None if eligible is None else eligible.tobytes(), staying)
         tally = self._made.get(made)
         if tally is None:
-            domains = LabelDomains.nodes(self.nodes) if key is None else self.domains(key)
+            domains = self.domains(key)
             tally = self._made[made] = Tally(domains if eligible is None else domains.only(eligible))
             self._tallies.setdefault(what, []).append((tally, staying))
             for pod_class, weight in self._members.get(what, ()):

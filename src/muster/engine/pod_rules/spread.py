@@ -60,6 +60,7 @@ class SpreadIndex:
         self._hard: dict[int, list[SpreadCounts]] = {}
         self._soft: dict[int, list[SpreadCounts]] = {}
         self._scored: dict[int, Bools] = {}
+        self._every: Bools = np.ones(len(index.nodes), np.bool_)
 
     def hard(self, task: Task, pod_class: PodClass) -> list[SpreadCounts]:
         """The constraints that must hold."""
@@ -91,9 +92,9 @@ class SpreadIndex:
         return found
 
     def _labelled(self, constraints: Sequence[SpreadConstraint]) -> Bools:
-        every = np.ones(len(self.index.nodes), np.bool_)
+        every = self._every
         for c in constraints:
-            every &= self.index.domains(c.key).labelled
+            every = every & self.index.domains(c.key).labelled
         return every
 
     def _spreading(self, task: Task, c: SpreadConstraint, labelled: Bools) -> SpreadCounts:

@@ -52,7 +52,7 @@ class Tally:
 
     def __init__(self, domains: LabelDomains) -> None:
         self.domains = domains
-        self.counts = np.zeros(domains.absent + 1, np.int64)
+        self.counts = np.zeros(domains.absent + 1, np.int32)  # half the memory: there may be one per Deployment
         self.some = np.zeros(domains.absent + 1, np.bool_)  # counts > 0
         self.pods = 0  # how many are counted in all
 

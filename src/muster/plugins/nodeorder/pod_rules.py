@@ -179,7 +179,7 @@ class TopologySpread(Weighted):
 def _own_counts(spreading: SpreadCounts, nodes: NodeView) -> Numbers:
     if spreading.tally is None:
         return np.zeros(len(nodes), np.int64)
-    return columns(spreading.tally.counts[:-1], nodes)
+    return columns(spreading.tally.counts[:-1], nodes).astype(np.int64)
 
 
 def _sorts(spreading: SpreadCounts) -> int:

@@ -21,7 +21,8 @@ from muster.engine.core.state import State
 from muster.model.core import Node, Pod
 from muster.model.requests import requests
 from muster.process.memory import keep_freed_memory
-from muster.sim.bench.workloads import WORKS, Objects, Work
+from muster.sim.bench.cliffs import ALL_WORKS
+from muster.sim.bench.workloads import Objects, Work
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ def check(work: Work, objects: Objects, plan: Plan) -> None:
 
 def main() -> None:
     keep_freed_memory()  # as the commands do
-    work = next(w for w in WORKS if w.name == sys.argv[1])
+    work = next(w for w in ALL_WORKS if w.name == sys.argv[1])
     print(json.dumps(asdict(measure(work))))
 
 

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from muster.model.markup import escape
-from muster.sim.bench.workloads import WORKS, Work
+from muster.sim.bench.cliffs import ALL_WORKS
+from muster.sim.bench.workloads import Work
 
 Row = dict[str, object]
 
@@ -22,11 +23,11 @@ class UnknownWork(ValueError):
 
 def select(names: Iterable[str]) -> list[Work]:
     wanted = list(names)
-    known = {w.name: w for w in WORKS}
+    known = {w.name: w for w in ALL_WORKS}
     strange = [n for n in wanted if n not in known]
     if strange:
         raise UnknownWork(f"no workload {strange[0]}; there are {', '.join(known)}")
-    return [known[n] for n in wanted] if wanted else list(WORKS)
+    return [known[n] for n in wanted] if wanted else list(ALL_WORKS)
 
 
 def rows(works: Iterable[Work], runs: int) -> Iterator[Row]:
