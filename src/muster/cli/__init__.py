@@ -46,6 +46,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "edge-gate": "muster.cli.edge_gate:edge_gate",
     },
     "Tools": {
+        "dashboard": "muster.cli.dashboard:dashboard",
         "snapshot": "muster.cli.snapshot:snapshot",
         "crds": "muster.cli.crds:crds",
         "manifests": "muster.cli.manifests:manifests",

@@ -101,7 +101,7 @@ def replay(
         for path in filter(None, (html, timings)):
             check_folder(path)
         texts = [text for text in map(config_from_flag, dict.fromkeys(configs)) if text is not None]
-        manifests = _cluster(nodes, cluster, gpu_resource, keep_going)
+        manifests = read_replay_cluster(nodes, cluster, gpu_resource, keep_going)
         loaded = [
             load_and_report(text) for text in texts or [config_from_objects(manifests.objects, scheduler_names)]
         ]
@@ -129,7 +129,9 @@ def replay(
     _show_timings(results, timings)
 
 
-def _cluster(nodes: tuple[str, ...], cluster: tuple[str, ...], gpu_resource: str, keep_going: bool) -> Manifests:
+def read_replay_cluster(
+    nodes: tuple[str, ...], cluster: tuple[str, ...], gpu_resource: str, keep_going: bool
+) -> Manifests:
     """Reads the cluster of --cluster, with the nodes of --nodes."""
     from muster.cli.reading import BadInput, print_findings
     from muster.cluster.manifests import Manifests

@@ -182,25 +182,30 @@ class Run:
         return f"is not created yet: pod group {group} is not admitted{why}"
 
     def sum_up(self) -> None:
-        figures, state = self.result.summary, self.state
-        figures.pods = len(state.tasks)
-        figures.bound = len(self.result.binds)
-        figures.pending = len(self.result.pending)
-        figures.evicted = len(self.result.evictions)
-        figures.nodes = len(state.nodes)
-        session = self.scheduler.session(state, self.cluster.clock.now())
-        try:
-            figures.gpu_fragmentation = summary.gpu_fragmentation(session)
-            shared = summary.shared_gpus(session) if figures.gpu_fragmentation is not None else {}
-            figures.queues = summary.queue_shares(state, summary.deserved(session), shared)
-            self.result.pictures = pictures(session)
-        finally:
-            session.close()
-        figures.fragmentation = summary.fragments(state, self.result.pending)
-        if figures.gpu_fragmentation is not None:
-            figures.fragmentation.pop(summary.GPU, None)  # the resource does not count what pods share
+        fill_summary(self.result, self.scheduler, self.cluster.clock.now())
         ignored = self.cluster.ignored_policies({eviction.pod for eviction in self.result.evictions})
-        figures.warnings = [*self.warnings, *self.breaches.warnings(), *dict.fromkeys(ignored)]
+        self.result.summary.warnings = [*self.warnings, *self.breaches.warnings(), *dict.fromkeys(ignored)]
+
+
+def fill_summary(result: Result, scheduler: Scheduler, now: float) -> None:
+    """Computes the figures of the result's summary, and draws the devices, from the result's state."""
+    figures, state = result.summary, result.state
+    figures.pods = len(state.tasks)
+    figures.bound = len(result.binds)
+    figures.pending = len(result.pending)
+    figures.evicted = len(result.evictions)
+    session = scheduler.session(state, now)
+    try:
+        figures.nodes = len(state.nodes)
+        figures.gpu_fragmentation = summary.gpu_fragmentation(session)
+        shared = summary.shared_gpus(session) if figures.gpu_fragmentation is not None else {}
+        figures.queues = summary.queue_shares(state, summary.deserved(session), shared)
+        result.pictures = pictures(session)
+    finally:
+        session.close()
+    figures.fragmentation = summary.fragments(state, result.pending)
+    if figures.gpu_fragmentation is not None:
+        figures.fragmentation.pop(summary.GPU, None)  # the resource does not count what pods share
 
 
 def pictures(session: Session) -> dict[str, list[Picture]]:

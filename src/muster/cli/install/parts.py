@@ -135,6 +135,13 @@ PARTS: dict[str, Part] = {
             tls_port=6444, elects=False, certificate="muster-edge-gate", by_default=False, at_home=rights.CONFIGURED,
             reads_authentication=True,
         ),
+        # It listens on loopback, for `kubectl port-forward`: who may use that is a matter of RBAC.
+        Part(
+            "dashboard", rights.DASHBOARD, ("-c", f"configmap:{CONFIGURATION}"),
+            replicas=1, requests=(("cpu", "100m"), ("memory", "512Mi")), limits=(("memory", "2Gi"),), elects=False,
+            by_default=False, probes=("--metrics-host", "--metrics-port"),
+            at_home=(*rights.own_configuration(CONFIGURATION), *rights.DESCRIBED),
+        ),
     )
 }  # fmt: skip
 

@@ -48,7 +48,8 @@ _WORKLOADS = (
 _DIVISION = Right(_GROUPS, ("nodegroups", "propagationpolicies"), READ)
 _EVENTS = Right(_CORE, ("events",), ("create", "patch"))
 
-SCHEDULER: tuple[Right, ...] = (
+# What decisions are made from.
+_DECIDED_FROM = (
     Right(_CORE, ("nodes", "pods", "namespaces", "persistentvolumes", "persistentvolumeclaims"), READ),
     Right("scheduling.k8s.io", ("priorityclasses", "podgroups", "compositepodgroups", "workloads"), READ),
     Right("policy", ("poddisruptionbudgets",), READ),
@@ -60,6 +61,10 @@ SCHEDULER: tuple[Right, ...] = (
     *_OWNERS,
     *_WORKLOADS,
     _DIVISION,
+)
+
+SCHEDULER: tuple[Right, ...] = (
+    *_DECIDED_FROM,
     Right(_CORE, ("pods/binding", "pods/eviction"), ("create",)),
     # Conditions, the nominated node, and the note on a pod that was evicted.
     Right(_CORE, ("pods/status",), ("patch",)),
@@ -142,6 +147,9 @@ EDGE_GATE: tuple[Right, ...] = (
     _DIVISION,
     Right(_GROUPS, ("overridepolicies",), READ),
 )
+
+# It writes nothing.
+DASHBOARD: tuple[Right, ...] = (*_DECIDED_FROM, Right(_GROUPS, ("overridepolicies",), READ))
 
 
 # In the namespace it runs in: the ConfigMap that names further kinds of applications.

@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from muster.cluster.embedded import EmbeddedCluster
 from muster.engine.core.plan import Plan, PodReason
 from muster.engine.core.session import Log, Session, silent
-from muster.engine.core.state import Objects
+from muster.engine.core.state import Objects, State
 from muster.model.core import Node
 from muster.model.meta import Object
 from muster.model.meta import key as key_of
@@ -29,6 +30,7 @@ from muster.sim.replay.node_events import NodeEvent, NodeEvents, absent_at_start
 from muster.sim.replay.records import Replay
 from muster.sim.replay.sampler import Sampler, default_interval
 from muster.sim.replay.trace_jobs import TraceJobs
+from muster.sim.result import CycleRecord
 from muster.sim.traces.table import Trace
 
 GPU_SHARE = "gpu-share"
@@ -122,14 +124,29 @@ class ReplayRun:
         if bool((trace.gpu_milli < 1000).any()) and self._scheduler.config.plugin(GPU_SHARE) is None:
             self._warnings[f"the trace has jobs with parts of GPUs, but plugin {GPU_SHARE} is not configured"] = None
         self._fruitless = 0
+        self.history: list[CycleRecord] | None = None
+        """The cycles, if a list is set before the run."""
 
-    def until_end(self, progress: Progress | None) -> None:
+    @property
+    def cluster(self) -> EmbeddedCluster:
+        return self._cluster
+
+    @property
+    def state(self) -> State:
+        """The scheduler's state, with what has happened in the cluster."""
+        self._cluster.follow(self._state)
+        return self._state
+
+    def until_end(self, progress: Progress | None, most_cycles: int | None = None) -> None:
+        """Replays until nothing more happens, the time of `until`, or so many cycles."""
         cluster, cycles = self._cluster, self._cycles
         end = math.inf if self._options.until is None else self._options.until + self._offset
         while True:
             now, due = cluster.clock.now(), cluster.next_time()
             cycle = cycles.next_time(now)
             then = min(cycle, math.inf if due is None else due)
+            if cycles.count == most_cycles:
+                return
             if then > end or then == math.inf:
                 if end < math.inf:
                     self._sampler.advance(end - self._offset)
@@ -162,6 +179,11 @@ class ReplayRun:
         cluster.step()
         cluster.store.events.clear()
         self._pods_evicted += len(outcome.evicted)
+        if self.history is not None:
+            gone = set(outcome.evicted)
+            evictions = [eviction for eviction in plan.evictions if eviction.pod in gone]
+            record = CycleRecord(cycles.count, now, outcome.bound, evictions, len(jobs.unbound), cycles.seconds[-1])
+            self.history.append(record)
         self._warnings.update(dict.fromkeys(plan.warnings))
         cycles.dirty = bool(outcome.bound or outcome.evicted or plan.promises_changed or self._phases_matter(plan))
         return self._goes_on(bool(outcome.evicted), (finished, started) != (jobs.completed, jobs.started))

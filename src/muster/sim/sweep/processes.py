@@ -21,7 +21,7 @@ from typing import Any, Generic, TypeVar
 from muster.model.finding import InputError
 from muster.process.memory import keep_freed_memory
 
-__all__ = ["Failure", "Outcome", "attempt", "run_in_processes"]
+__all__ = ["Failure", "Outcome", "WorkerProcess", "attempt", "run_in_processes"]
 
 Task = TypeVar("Task")
 Shared = TypeVar("Shared")
@@ -63,7 +63,7 @@ def run_in_processes(
     """Yields the outcome of each task as it ends. `run` must be a function of a module; `shared` is sent once to each
     worker."""
     waiting = list(reversed(tasks))
-    workers = [_Worker[Shared, Task](shared, run) for _ in range(min(processes, len(waiting)))]
+    workers = [WorkerProcess[Shared, Task](shared, run) for _ in range(min(processes, len(waiting)))]
     try:
         for worker in workers:
             worker.start(waiting.pop())
@@ -78,7 +78,7 @@ def run_in_processes(
             worker.end()
 
 
-class _Worker(Generic[Shared, Task]):
+class WorkerProcess(Generic[Shared, Task]):
     """One worker process; it is started with its first task, and again if it died."""
 
     def __init__(self, shared: Shared, run: Callable[[Shared, Task], Result]) -> None:
@@ -100,12 +100,15 @@ class _Worker(Generic[Shared, Task]):
         with suppress(OSError):  # the worker died between two tasks: `outcome` reports it
             self.pipe.send(task)
 
-    def outcome(self) -> Outcome[Task]:
-        """Returns what became of the task."""
+    def outcome(self, seconds: float | None = None) -> Outcome[Task]:
+        """Returns what became of the task; a worker that takes longer than `seconds` is ended."""
         task = self.task
         assert task is not None and self._process is not None
         self.task = None
         try:
+            if seconds is not None and not self.pipe.poll(seconds):
+                self.end()
+                return Outcome(task, Failure(f"it took longer than {seconds:g} s"))
             return Outcome(task, self.pipe.recv())
         except (EOFError, OSError):
             self._process.join()

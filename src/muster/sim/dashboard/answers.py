@@ -1,0 +1,239 @@
+"""The answers of the JSON API: typed, so that the OpenAPI description is generated from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct, field, json
+
+from muster.engine.core.jobs import Job
+from muster.model.quantity import display
+from muster.plugins.nodegroup.group_classes import LABEL
+from muster.sim.result import Result
+
+MAX_PODS = 1000
+"""Pods that are named for one cause; `count` has the number of all."""
+
+
+class Answer(Struct, forbid_unknown_fields=True):
+    """A JSON object of the API."""
+
+
+class Figures(Answer):
+    """How many pods and nodes there are."""
+
+    pods: int
+    bound: int
+    pending: int
+    evicted: int
+    nodes: int
+
+
+class Status(Answer):
+    """What is shown, since when, and by which configuration."""
+
+    version: int
+    """Grows with every change of what is shown."""
+    kind: str
+    """cluster, manifests or replay"""
+    title: str
+    time: float
+    """Of the cluster's clock, in seconds since the epoch."""
+    cycles: int
+    settled: bool
+    figures: Figures
+    configuration: str
+    configurations: list[str]
+    """The configurations that can be chosen to decide again."""
+    warnings: list[str]
+
+
+class Cause(Answer):
+    """Pods that wait for the same reason; at most 1000 are named."""
+
+    reason: str
+    count: int
+    pods: list[str]
+
+
+class Waiting(Answer):
+    causes: list[Cause]
+
+
+class QueueAnswer(Answer):
+    """A queue with its amounts by resource, as Kubernetes writes quantities."""
+
+    name: str
+    parent: str
+    weight: int
+    open: bool
+    allocated: dict[str, str]
+    deserved: dict[str, str]
+    guarantee: dict[str, str]
+    capability: dict[str, str]
+    waiting: int
+    """Pods that need a node."""
+
+
+class Queues(Answer):
+    queues: list[QueueAnswer]
+
+
+class Gang(Answer):
+    name: str
+    queue: str
+    phase: str
+    minimum: int
+    pods: int
+    placed: int
+
+
+class Gangs(Answer):
+    gangs: list[Gang]
+
+
+class Amount(Answer):
+    used: str
+    allocatable: str
+
+
+class NodeAnswer(Answer):
+    name: str
+    group: str
+    pods: int
+    unschedulable: bool
+    resources: dict[str, Amount]
+
+
+class Nodes(Answer):
+    nodes: list[NodeAnswer]
+
+
+class EvictionAnswer(Answer):
+    pod: str
+    node: str
+    claimer: str = field(name="for")
+    rule: str = field(name="by")
+
+
+class Evictions(Answer):
+    evictions: list[EvictionAnswer]
+
+
+class Cycle(Answer):
+    number: int
+    time: float
+    binds: int
+    evictions: list[EvictionAnswer]
+    pending: int
+
+
+class Timeline(Answer):
+    cycles: list[Cycle]
+
+
+class Fault(Answer):
+    """Why a request was not answered."""
+
+    error: str
+
+
+class RedecideRequest(Answer, kw_only=True):
+    """Decide again from a cycle on, by another configuration: one of `configurations`, or a text."""
+
+    configuration: str = ""
+    text: str = ""
+    cycle: int | None = None
+
+
+class Redecided(Answer):
+    """`id` is the value of the parameter `decision` with which views and answers show the new decisions."""
+
+    id: str
+    comparison: dict[str, Any]
+
+
+def waiting(result: Result) -> Waiting:
+    by_reason: dict[str, list[str]] = {}
+    for pod, reason in sorted(result.pending.items()):
+        by_reason.setdefault(reason, []).append(pod)
+    ordered = sorted(by_reason.items(), key=lambda one: (-len(one[1]), one[0]))
+    return Waiting([Cause(reason, len(pods), pods[:MAX_PODS]) for reason, pods in ordered])
+
+
+def queues(result: Result) -> Queues:
+    found = []
+    for name, share in sorted(result.summary.queues.items()):
+        queue = result.state.queues[name]
+        parts = share.to_dict()
+        guarantee = {resource: display(resource, n) for resource, n in sorted(queue.guarantee.items())}
+        pending = sum(result.state.needs_node(task) for job in queue.jobs.values() for task in job.tasks.values())
+        found.append(QueueAnswer(
+            name, queue.parent, queue.weight, queue.open, parts["allocated"], parts["deserved"], guarantee,
+            parts["capability"], pending,
+        ))  # fmt: skip
+    return Queues(found)
+
+
+def gangs(result: Result) -> Gangs:
+    def plain(job: Job) -> Gang:
+        return Gang(job.shown, job.queue_name, job.phase, job.min_available, len(job.tasks), job.ready)
+
+    return Gangs([plain(job) for _, job in sorted(result.state.jobs.items()) if job.min_available > 1 and job.tasks])
+
+
+def nodes(result: Result) -> Nodes:
+    state = result.state
+    names = state.axis.names
+    used = state.nodes.everything().used
+    found = []
+    for i, node in enumerate(state.nodes.objects):
+        amounts = {
+            name: Amount(display(name, int(used[row, i])), display(name, int(state.nodes.alloc[row, i])))
+            for row, name in enumerate(names) if state.nodes.alloc[row, i] > 0
+        }  # fmt: skip
+        group = node.metadata.labels.get(LABEL, "")
+        found.append(NodeAnswer(
+            node.metadata.name, group, len(state.nodes.on[i]), bool(node.spec.unschedulable), amounts
+        ))  # fmt: skip
+    return Nodes(found)
+
+
+def evictions(result: Result) -> Evictions:
+    return Evictions([EvictionAnswer(e.pod, e.node, e.by, e.rule) for e in result.evictions])
+
+
+def timeline(result: Result) -> Timeline:
+    return Timeline([
+        Cycle(
+            record.number, record.time, len(record.binds),
+            [EvictionAnswer(e.pod, e.node, e.by, e.rule) for e in record.evictions], record.pending,
+        )
+        for record in result.history
+    ])  # fmt: skip
+
+
+def decisions(result: Result) -> dict[str, object]:
+    return result.to_dict()
+
+
+def figures(result: Result) -> Figures:
+    of = result.summary
+    return Figures(of.pods, of.bound, of.pending, of.evicted, of.nodes)
+
+
+ANSWERS: dict[str, tuple[Callable[[Result], object], Any]] = {
+    "waiting": (waiting, Waiting),
+    "evictions": (evictions, Evictions),
+    "queues": (queues, Queues),
+    "gangs": (gangs, Gangs),
+    "nodes": (nodes, Nodes),
+    "timeline": (timeline, Timeline),
+    "decisions": (decisions, dict[str, Any]),
+}
+"""Name of the answer → how it is made from the result, and its type."""
+
+
+def encoded(answer: object) -> bytes:
+    return json.encode(answer)

@@ -1,0 +1,102 @@
+"""What a dashboard shows, in a form that a worker process can compute with."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from muster.cluster.embedded import EmbeddedCluster
+from muster.cluster.manifests import Manifests
+from muster.engine.core.state import Objects
+from muster.model.finding import Finding
+from muster.sim.api import explain, simulate
+from muster.sim.dashboard.observe import observed
+from muster.sim.explain import Explanation
+from muster.sim.group_controllers import open_cluster
+from muster.sim.inputs import SCHEDULER_NAMES, LoadedConfig
+from muster.sim.replay.run import ReplayOptions, ReplayRun
+from muster.sim.result import Result
+from muster.sim.traces.table import Trace
+
+
+class Input(ABC):
+    """A cluster and what happens to it. Cycle 0 is the state before the first cycle, None the end."""
+
+    @abstractmethod
+    def result(self, config: LoadedConfig, cycle: int | None = None) -> Result:
+        """Returns the cluster after that cycle."""
+
+    @abstractmethod
+    def after(self, config: LoadedConfig, cycle: int | None) -> ClusterInput:
+        """Returns the objects after that cycle, to continue from."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterInput(Input):
+    """The objects of a cluster at one time. With `live`, they are shown as they are, and no cycle is applied."""
+
+    objects: Objects
+    now: float
+    scheduler_names: Sequence[str] = SCHEDULER_NAMES
+    findings: list[Finding] = field(default_factory=list)
+    live: bool = False
+
+    @property
+    def manifests(self) -> Manifests:
+        return Manifests({kind: dict(some) for kind, some in self.objects.items()}, list(self.findings))
+
+    def result(self, config: LoadedConfig, cycle: int | None = None) -> Result:
+        if cycle == 0 or self.live:
+            _, state = open_cluster(self.objects, self.now, self.scheduler_names)
+            return observed(config, state, self.now, written=self.live)
+        return simulate(
+            self.manifests, config=config, cycles=cycle, now=self.now, scheduler_names=self.scheduler_names,
+            keep_going=True,
+        )  # fmt: skip
+
+    def after(self, config: LoadedConfig, cycle: int | None) -> ClusterInput:
+        """None is the start: a whole run is decided again."""
+        if self.live or not cycle:
+            return ClusterInput(self.objects, self.now, self.scheduler_names, self.findings)
+        return _objects_of(self.result(config, cycle).cluster, self.scheduler_names)
+
+    def explanation(self, config: LoadedConfig, pod: str) -> Explanation:
+        return explain(
+            pod, self.manifests, config=config, sets=True, now=self.now, scheduler_names=self.scheduler_names,
+            keep_going=True,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayInput(Input):
+    """A trace that is replayed on a cluster."""
+
+    trace: Trace
+    objects: Objects
+    options: ReplayOptions
+
+    def started(self, config: LoadedConfig) -> ReplayRun:
+        run = ReplayRun(self.trace, self.objects, config, self.options, lambda level, message: None)
+        run.history = []
+        return run
+
+    def result(self, config: LoadedConfig, cycle: int | None = None) -> Result:
+        run = self.started(config)
+        run.until_end(None, cycle)
+        return replayed(config, run)
+
+    def after(self, config: LoadedConfig, cycle: int | None) -> ClusterInput:
+        run = self.started(config)
+        run.until_end(None, cycle)
+        return _objects_of(run.cluster, self.options.scheduler_names)
+
+
+def replayed(config: LoadedConfig, run: ReplayRun) -> Result:
+    """Returns the cluster of a replay as it is now."""
+    return observed(config, run.state, run.cluster.clock.now(), run.history or ())
+
+
+def _objects_of(cluster: EmbeddedCluster, scheduler_names: Sequence[str]) -> ClusterInput:
+    objects = {kind: dict(some) for kind, some in cluster.store.everything().items()}
+    return ClusterInput(objects, cluster.clock.now(), scheduler_names)
