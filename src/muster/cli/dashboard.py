@@ -39,8 +39,9 @@ def dashboard(
     files: tuple[str, ...], configs: tuple[str, ...], traces: tuple[str, ...], nodes: tuple[str, ...],
     settings: DashboardSettings, now: float | None, keep_going: bool, verbosity: int,
 ) -> None:  # fmt: skip
-    """Serve a read-only page with queues, waiting pods, gangs, nodes, policies and a timeline, and a JSON API.
+    """Serve a read-only page about a cluster, and a JSON API.
 
+    The page has queues, waiting pods with their causes, gangs, nodes, topology, devices, policies and a timeline.
     With -f it shows manifests or a snapshot, with --replay a trace of jobs, else the live cluster. It listens on
     loopback; nothing is written to the cluster, and no Secret is read.
     """

@@ -19,7 +19,7 @@ CONTEXT = click.Context(main, info_name="muster")
 # Commands that need a cluster, run until they are stopped, or take long: their examples are parsed only.
 PARSED = {
     "scheduler", "pod-groups", "controllers", "webhook", "extender", "edge-gate", "snapshot", "bench", "demo",
-    "sweep",
+    "sweep", "dashboard",
 }  # fmt: skip
 GANG = """
 apiVersion: v1

@@ -10,6 +10,7 @@ from msgspec import Struct, field, json
 from muster.engine.core.jobs import Job
 from muster.model.quantity import display
 from muster.plugins.nodegroup.group_classes import LABEL
+from muster.sim.report.waiting import causes
 from muster.sim.result import Result
 
 MAX_PODS = 1000
@@ -50,11 +51,13 @@ class Status(Answer):
 
 
 class Cause(Answer):
-    """Pods that wait for the same reason; at most 1000 are named."""
+    """Pods that wait for reasons that differ only in numbers and in their own names; at most 1000 are named."""
 
     reason: str
+    """That of the most pods."""
     count: int
     pods: list[str]
+    queues: list[str]
 
 
 class Waiting(Answer):
@@ -155,11 +158,8 @@ class Redecided(Answer):
 
 
 def waiting(result: Result) -> Waiting:
-    by_reason: dict[str, list[str]] = {}
-    for pod, reason in sorted(result.pending.items()):
-        by_reason.setdefault(reason, []).append(pod)
-    ordered = sorted(by_reason.items(), key=lambda one: (-len(one[1]), one[0]))
-    return Waiting([Cause(reason, len(pods), pods[:MAX_PODS]) for reason, pods in ordered])
+    found = causes(result)
+    return Waiting([Cause(one.example, len(one.pods), one.pods[:MAX_PODS], sorted(one.queues)) for one in found])
 
 
 def queues(result: Result) -> Queues:

@@ -23,6 +23,7 @@ from muster.sim.dashboard.listener import MAX_BODY_BYTES
 from muster.sim.dashboard.views import VIEWS
 from muster.sim.dashboard.worker import Busy, Failed, Task, Worker
 from muster.sim.inputs import ConfigText, load_config
+from muster.sim.report.frame import stylesheet
 
 BODY_TIMEOUT_S = 10.0
 MAX_FRAMES = 8
@@ -271,4 +272,6 @@ def _fault(status: int, text: str | None, retry: str | None = None) -> web.Respo
 
 
 def _file(name: str) -> bytes:
+    if name == "report.css":
+        return stylesheet().encode()
     return files("muster.sim.dashboard").joinpath("static", name).read_bytes()

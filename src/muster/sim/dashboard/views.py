@@ -1,51 +1,27 @@
-"""The views of the page: HTML fragments, made by the components of the static reports."""
+"""The views of the page: the components of the static reports, each as a section with its heading."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from html import escape
+from dataclasses import replace
+from functools import partial
 
-from muster.sim import html
-from muster.sim.explain import Explanation
+from muster.sim.report.pages import differences
+from muster.sim.report.views import VIEWS as COMPONENTS
+from muster.sim.report.views import View
 from muster.sim.result import Comparison, Result
 
 
-def _waiting(result: Result) -> str:
-    rows = [(pod, reason) for pod, reason in sorted(result.pending.items())[:200]]
-    buttons = "".join(
-        f'<tr><td><button data-pod="{escape(pod)}">{escape(pod)}</button></td><td>{escape(reason)}</td></tr>'
-        for pod, reason in rows
-    )
-    return f"<table><tr><th>pod</th><th>reason</th></tr>{buttons}</table>"
+def _section(view: View, result: Result) -> str:
+    section = replace(view, always=True).section(result)
+    count = f" ({section.count})" if section.count else ""
+    return replace(section, title=section.title + count).html()
 
 
-def _queues(result: Result) -> str:
-    shares = result.summary.queues.items()
-    return html.table(("queue", "allocated"), [(name, str(share.to_dict()["allocated"])) for name, share in shares])
-
-
-def _nodes(result: Result) -> str:
-    return html.table(("node",), [(name,) for name in result.state.nodes.names])
-
-
-def _timeline(result: Result) -> str:
-    return html.table(("cycle", "binds"), [(str(one.number), str(len(one.binds))) for one in result.history])
-
-
-VIEWS: dict[str, Callable[[Result], str]] = {
-    "waiting": _waiting,
-    "queues": _queues,
-    "nodes": _nodes,
-    "timeline": _timeline,
-}
+VIEWS: dict[str, Callable[[Result], str]] = {view.name: partial(_section, view) for view in COMPONENTS}
 """Name of the view → how it is rendered."""
 
 
-def explanation(explained: Explanation) -> str:
-    rows = [(name, str(trace.feasible), str(trace.total)) for name, trace in explained.nodes.items()]
-    return html.table(("node", "feasible", "total"), rows)
-
-
 def comparison(compared: Comparison) -> str:
-    rows = [(pod, a or "–", b or "–") for pod, (a, b) in compared.placements.items()]
-    return html.table(("pod", *compared.names), rows)
+    """Returns what differs between the decisions of two configurations."""
+    return "\n".join(section.html() for section in differences(compared))

@@ -17,6 +17,7 @@ from muster.sim.dashboard.answers import encoded
 from muster.sim.dashboard.frames import Part, render_all
 from muster.sim.dashboard.inputs import Input
 from muster.sim.inputs import ConfigText, load_config
+from muster.sim.report import explanation as explained
 from muster.sim.result import Comparison
 from muster.sim.sweep.processes import Failure, WorkerProcess
 
@@ -90,7 +91,7 @@ def compute(memory: dict[str, Any], task: Task) -> dict[str, Any]:
     config = load_config(task.config)
     if task.kind == "explain":
         explanation = known.after(config, task.cycle).explanation(config, task.pod)
-        page = Part.of(views.explanation(explanation).encode())
+        page = Part.of(explained.render(explanation).encode())
         return {"views/explain": page, "api/explain": Part.of(encoded(explanation.to_dict()))}
     if task.kind == "compare":
         assert task.other is not None

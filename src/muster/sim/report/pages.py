@@ -25,17 +25,23 @@ def page(result: Result, title: str, origin: Sequence[tuple[str, str]] = ()) -> 
 def comparison_page(comparison: Comparison, origin: Sequence[tuple[str, str]] = ()) -> str:
     """Returns the differences of two runs, then the views of each."""
     one, two = comparison.names
+    parts = differences(comparison)
+    for prefix, name, result in (("first-", one, comparison.first), ("second-", two, comparison.second)):
+        parts += [view.section(result, prefix, f" of {name}") for view in VIEWS]
+    return document(f"{one} and {two}", parts, origin=origin, lead=f"<p>Two runs: {shown(one)} and {shown(two)}.</p>")
+
+
+def differences(comparison: Comparison) -> list[Section]:
+    """Returns what differs between two runs."""
+    one, two = comparison.names
     rows = [(pod, a or "–", b or "–") for pod, (a, b) in comparison.placements.items()]
     waits = [(pod, a or "–", b or "–") for pod, (a, b) in comparison.pending.items()]
     head = ("pod", one, two)
-    parts: list[str | Section] = [
+    return [
         Section("figures", "Figures", table(("", one, two), _figures(comparison), "Figures of both runs")),
         Section("placements-that-differ", "Placements that differ", _differing(head, rows), f"{len(rows):,}"),
         Section("waiting-pods-that-differ", "Waiting pods that differ", _differing(head, waits), f"{len(waits):,}"),
     ]
-    for prefix, name, result in (("first-", one, comparison.first), ("second-", two, comparison.second)):
-        parts += [view.section(result, prefix, f" of {name}") for view in VIEWS]
-    return document(f"{one} and {two}", parts, origin=origin, lead=f"<p>Two runs: {shown(one)} and {shown(two)}.</p>")
 
 
 def _figures(comparison: Comparison) -> Rows:

@@ -20,6 +20,7 @@ from muster.model.custom import CustomApplication
 from muster.model.kinds import find
 from muster.model.meta import Object
 from muster.scheduler import service
+from muster.sim.dashboard.live import DashboardService
 from muster.workloads.table import shipped
 
 FOLLOWED: dict[str, Iterable[type[Object]]] = {
@@ -28,6 +29,7 @@ FOLLOWED: dict[str, Iterable[type[Object]]] = {
     "pod-groups": podgroups.KINDS,
     "extender": {*cluster_index.KINDS, *plugin_scores.KINDS},
     "webhook": admission_service.KINDS,
+    "dashboard": {*DashboardService.kinds, *kinds_read(default_configuration())} - {CustomApplication},
     "edge-gate": (*APPLICATION_KINDS, *gate_service.EDITION_KINDS),
 }
 
@@ -41,7 +43,7 @@ def test_the_rights_to_read_are_those_of_the_kinds_it_follows(part: str) -> None
         for resource in right.resources
     }
     followed = {(source[0].group, source[0].plural) for kind in FOLLOWED[part] for source in SOURCES[kind]}
-    if part in ("scheduler", "pod-groups"):
+    if part in ("scheduler", "pod-groups", "dashboard"):
         # A kind that only creates another one has no pods and is not followed.
         described = (one for one in shipped() if one.pod_sets and find(one.api_versions[0], one.kind) is None)
         followed |= {(one.group, one.plural) for one in described}

@@ -29,7 +29,8 @@ def site() -> Iterator[Site]:
     notes = {"note": HOSTILE, "volcano.sh/x": HOSTILE}
     objects = [
         node("n1", cpu=4, annotations=notes), node("n2", cpu=4), queue("a", weight=9), group("g", "a", minMember=3),
-        *(pod(f"g-{i}", "g", cpu=2, annotations=notes) for i in range(3)), pod("huge", cpu=1, memory="17Gi", annotations=notes),
+        *(pod(f"g-{i}", "g", cpu=2, annotations=notes) for i in range(3)),
+        pod("huge", cpu=1, memory="17Gi", annotations=notes),
         pod("asks", cpu=1, nodeSelector={"pool": HOSTILE}), pod("old", on="n2", cpu=1),
     ]  # fmt: skip
     with Site(source_of(objects, default_config(), SPREAD)) as made:

@@ -64,7 +64,7 @@ def test_earlier_states_are_the_changes_undone() -> None:
 
     def names(number: int) -> list[str]:
         then = history.objects_at(tables, number)
-        return [f"{k}@{getattr(o, 'spec').node_name}" for k, o in sorted(then["Pod"].items())]
+        return [f"{k}@{o.spec.node_name}" for k, o in sorted(then["Pod"].items())]
 
     change(None, pod("a"))
     history.close(1.0, 1, 0.0)

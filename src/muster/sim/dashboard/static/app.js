@@ -129,7 +129,8 @@ async function load(changedPage) {
     const parts = shown.parts.map((name) => text("div", "", { "data-part": name }));
     const extra = shown.id === "timeline" ? [controls()] : [];
     if (decision !== null && shown.id === "timeline") parts.unshift(text("div", "", { "data-part": "comparison" }));
-    main.replaceChildren(text("h2", shown.title, { id: "title", tabindex: "-1", class: "hidden" }), ...extra, ...parts);
+    main.setAttribute("aria-label", shown.title);
+    main.replaceChildren(...extra, ...parts);
   }
   main.setAttribute("aria-busy", "true");
   try {
@@ -141,7 +142,7 @@ async function load(changedPage) {
       if (response.status === 304) return;
       const html = await response.text();
       etags.set(name, response.headers.get("ETag"));
-      replace(part, html.trim() ? html : `<p class="soft">There is nothing to show: no ${name}.</p>`);
+      replace(part, html);
     }));
     main.querySelector(".problem")?.remove();
   } catch (fault) {
@@ -247,7 +248,7 @@ $("moment-back").addEventListener("click", async () => {
 window.addEventListener("hashchange", async () => {
   showFrame();
   await load(true);
-  $("title")?.focus();
+  main.focus({ preventScroll: true });
   window.scrollTo(0, 0);
 });
 
