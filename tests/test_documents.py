@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from reference_pages import GENERATED
 from yaml_blocks import problems
 
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+METRIC = re.compile(r"\b(?:muster|volcano)_[a-z0-9_]+[a-z]\b(?!\.)")
 BLOCK = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SAMPLES = sorted((Path(__file__).parent / "data" / "designs-config").glob("*.yaml"))
 
@@ -101,3 +103,28 @@ def test_a_generated_page_is_up_to_date(page: Path) -> None:
 )
 def test_output_is_compared_line_by_line_but_for_ellipses(expected: list[str], printed: list[str], same: bool) -> None:
     assert says(expected, printed) is same
+
+
+def test_every_code_of_a_reason_is_in_the_pages_about_pending_pods() -> None:
+    folder = ROOT / "docs" / "troubleshooting"
+    pages = [(folder / page).read_text("utf-8") for page in ("pending.md", "no-evictions.md")]
+    source = "".join(path.read_text("utf-8") for path in (ROOT / "src" / "muster").rglob("*.py"))
+    codes = set(re.findall(r'(?:Reason|PlacementRefusal|\b_no)\(\s*"([a-z-]+)"', source))
+    assert len(codes) > 50
+    assert sorted(code for code in codes if not any(f"`{code}`" in page for page in pages)) == []
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if METRIC.search(p.read_text("utf-8"))], ids=name)
+def test_every_metric_that_a_document_names_is_exported(page: Path) -> None:
+    text = re.sub(r"^```(python|toml).*?^```", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    named = {re.sub(r"_(total|bucket|sum|count)$", "", metric) for metric in METRIC.findall(text)}
+    assert sorted(metric for metric in named if not any(re.fullmatch(one, metric) for one in metric_patterns())) == []
+
+
+@cache
+def metric_patterns() -> tuple[str, ...]:
+    """The names of metrics in the source; a part that is computed there is any word."""
+    source = "".join(path.read_text("utf-8") for path in (ROOT / "src" / "muster").rglob("*.py"))
+    names = set(re.findall(r'"((?:muster|volcano)_[a-z0-9_{}]+)"', source))
+    split = r"(_milli_cpu|_memory_bytes|_scalar_resources|_count)?"
+    return tuple(re.sub(r"\{\w+\}", "[a-z]+", one) + split for one in sorted(names))
