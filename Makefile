@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 UV := $(shell command -v uv 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check docs e2e bench clean
+.PHONY: help venv demo test check docs e2e browser bench clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,7 +21,7 @@ demo: $(VENV)/.made ## the five designs' own examples, told step by step
 	$(BIN)/muster demo
 
 test: $(VENV)/.dev ## all tests but those against a real control plane; PROFILE=long: more examples per property
-	HYPOTHESIS_PROFILE=$(PROFILE) $(BIN)/pytest -q -n $(JOBS) --dist worksteal --ignore=tests/live
+	HYPOTHESIS_PROFILE=$(PROFILE) $(BIN)/pytest -q -n $(JOBS) --dist worksteal --ignore=tests/live --ignore=tests/browser
 
 check: $(VENV)/.dev ## ruff, mypy --strict, the direction of imports, the documentation with its links
 	$(BIN)/ruff check src tests bench deploy docs
@@ -34,6 +34,9 @@ docs: $(VENV)/.dev ## the documentation as a site in build/site; a broken link i
 
 e2e: $(VENV)/.dev ## tests against a real control plane, which is built once from source (needs Go)
 	$(BIN)/pytest -q tests/live $(AGAIN)
+
+browser: $(VENV)/.browser ## tests of the pages in chromium (on the PATH); screenshots are in build/screenshots
+	$(BIN)/pytest -q tests/browser
 
 bench: $(VENV)/.made ## how fast it is, on this machine
 	$(BIN)/muster bench
@@ -56,7 +59,7 @@ else
 endif
 	@touch $@
 
-$(VENV)/.live $(VENV)/.dev: pyproject.toml | $(VENV)/.made
+$(VENV)/.live $(VENV)/.dev $(VENV)/.browser: pyproject.toml | $(VENV)/.made
 ifdef UV
 	$(UV) pip install --quiet --python $(BIN)/python --editable '.[$(patsubst .%,%,$(@F))]'
 else

@@ -15,9 +15,13 @@ _HIDDEN = re.compile("[\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
-def escape(text: str) -> str:
-    """Returns the text as HTML, for the content of an element and for an attribute in quotes."""
+def escape(text: str, *, exact: bool = False) -> str:
+    """Returns the text as HTML, for the content of an element and for an attribute in quotes.
+
+    `exact`: for an attribute that is read by a script and never shown, invisible characters stay as they are.
+    """
     if not (text.isascii() and text.isprintable()):
         text = _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text)
-        text = _HIDDEN.sub(lambda found: f"[U+{ord(found[0]):04X}]", text)
+        if not exact:
+            text = _HIDDEN.sub(lambda found: f"[U+{ord(found[0]):04X}]", text)
     return html.escape(text)

@@ -39,7 +39,7 @@ def shown(text: str, most: int = MAX_TEXT) -> str:
 
 def attribute(name: str, value: str) -> str:
     """Returns an attribute for scripts, such as ` data-pod="default/p"`."""
-    return f' data-{name}="{escape(value)}"'
+    return f' data-{name}="{escape(value, exact=True)}"'
 
 
 def empty(text: str) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from muster.engine.core.jobs import Job, Status
 from muster.sim.report.elements import Piece, attribute, bar, counted, empty, html_table, pod_link, shown
 from muster.sim.result import Result
 
-MAX_ROWS = 200
+MAX_ROWS = 100
+OPEN_ROWS = 20  # complete gangs that are shown without a click
 HEAD = ("gang", "queue", "", "pods with a node", "minimum", "waiting", "nodes", "a waiting pod")
 
 
@@ -17,14 +19,19 @@ def render(result: Result) -> str:
     found = gangs(result)
     if not found:
         return ""
-    complete = sum(not job.is_starving for job in found)
-    rows = [_row(result, job) for job in found[:MAX_ROWS]]
-    more = len(found) - MAX_ROWS
-    return (
-        f"<p>{complete:,} of {len(found):,} gangs have their minimum.</p>"
-        + html_table(HEAD, rows, "Gangs, incomplete ones first")
-        + (empty(f"and {more:,} more; -o json has all") if more > 0 else "")
-    )
+    starving = [job for job in found if job.is_starving]
+    complete = [job for job in found if not job.is_starving]
+    table = _table(result, complete, "Gangs that have their minimum")
+    if len(complete) > OPEN_ROWS:
+        table = f"<details><summary>{len(complete):,} complete gangs</summary>{table}</details>"
+    head = f"<p>{len(complete):,} of {len(found):,} gangs have their minimum.</p>"
+    return head + _table(result, starving, "Gangs that lack pods") + table
+
+
+def _table(result: Result, jobs: Sequence[Job], caption: str) -> str:
+    rows = [_row(result, job) for job in jobs[:MAX_ROWS]]
+    more = empty(f"and {len(jobs) - MAX_ROWS:,} more; -o json has all") if len(jobs) > MAX_ROWS else ""
+    return html_table(HEAD, rows, caption) + more if rows else ""
 
 
 def gangs(result: Result) -> list[Job]:
@@ -40,9 +47,8 @@ def _row(result: Result, job: Job) -> str:
     waiting = job.count[Status.PENDING] + job.waiting
     whole = max(len(job.tasks), job.min_available, 1)
     drawn = bar([Piece(job.ready / whole, "q h0")], {"M": job.min_available / whole})
-    state = "incomplete" if job.is_starving else "complete"
     return (
-        f"<td{attribute('group', job.shown)}>{shown(job.shown)} <span class=\"soft\">{state}</span></td>"
+        f"<td{attribute('group', job.shown)}>{shown(job.shown)}</td>"
         f"<td{attribute('queue', job.queue_name)}>{shown(job.queue_name)}</td><td>{drawn}</td>"
         f'<td class="n">{job.ready:,} of {len(job.tasks):,}</td><td class="n">{job.min_available:,}</td>'
         f'<td class="n">{waiting:,}</td><td>{counted(nodes) or "–"}</td><td>{pod_link(first) if first else "–"}</td>'

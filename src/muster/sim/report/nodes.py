@@ -90,7 +90,8 @@ def _box(result: Result, node: NodeUse, marks: QueueMarks) -> str:
         pods += f'<li class="soft">and {len(tasks) - MAX_PODS:,} more</li>'
     trouble = f' <strong class="bad">{escape(node.trouble)}</strong>' if node.trouble else ""
     listed = f'<ul class="pods">{pods}</ul>' if pods else '<p class="soft">no pods</p>'
-    return f'<div class="node"{attribute("node", node.name)}><h4>{shown(node.name)}{trouble}</h4>{bars}{listed}</div>'
+    title = f'<b class="title">{shown(node.name)}{trouble}</b>'
+    return f'<div class="node"{attribute("node", node.name)}>{title}{bars}{listed}</div>'
 
 
 def _bar(result: Result, node: NodeUse, resource: str, tasks: Sequence[Task], marks: QueueMarks) -> str:

@@ -20,6 +20,7 @@ SIZE, STEP = 10, 12  # pixels of a square, and from one to the next
 ACROSS = 16  # squares in a row of a group
 MAX_ACROSS = 64
 MAX_GROUPS = 400
+FULL_CAPTIONS = 12  # groups; of more groups each caption is short, and the numbers are in a table
 MAX_RESOURCES = 4
 MAX_ROWS = 5000
 
@@ -27,11 +28,12 @@ MAX_ROWS = 5000
 def squares(nodes: Sequence[NodeUse], names: bool) -> str:
     """Draws the nodes, sorted by group. `names`: with a table of all nodes."""
     groups = [(name, list(members)) for name, members in groupby(nodes, key=lambda node: node.group)]
-    drawn = "".join(_group(name, members) for name, members in groups[:MAX_GROUPS])
+    short = len(groups) > FULL_CAPTIONS
+    drawn = "".join(_group(name, members, short) for name, members in groups[:MAX_GROUPS])
     more = sum(len(members) for _, members in groups[MAX_GROUPS:])
     rest = f'<p class="soft">and {more:,} nodes more in {len(groups) - MAX_GROUPS:,} groups</p>' if more else ""
-    table = _table(nodes) if names else ""
-    return f'{_legend(nodes)}<div class="racks">{drawn}</div>{rest}{table}'
+    tables = (_groups_table(groups[:MAX_GROUPS]) if short else "") + (_table(nodes) if names else "")
+    return f'{_legend(nodes)}<div class="racks">{drawn}</div>{rest}{tables}'
 
 
 def _legend(nodes: Sequence[NodeUse]) -> str:
@@ -69,7 +71,7 @@ def totals(nodes: Iterable[NodeUse]) -> str:
     return f"{len(found):,} node{'s' * (len(found) != 1)}: " + (", ".join(parts) or "no resources")
 
 
-def _group(name: str, nodes: Sequence[NodeUse]) -> str:
+def _group(name: str, nodes: Sequence[NodeUse], short: bool) -> str:
     across = min(max(ACROSS, math.isqrt(4 * len(nodes))), MAX_ACROSS, max(len(nodes), 1))
     down = -(-len(nodes) // across)
     cells = "".join(
@@ -80,7 +82,8 @@ def _group(name: str, nodes: Sequence[NodeUse]) -> str:
         for i, node in enumerate(nodes)
     )  # fmt: skip
     width, height = across * STEP - STEP + SIZE, down * STEP - STEP + SIZE
-    text = totals(nodes)
+    mean = sum(node.share for node in nodes) / len(nodes)
+    text = f"{len(nodes):,} nodes, {mean:.0%} used" if short else totals(nodes)
     return (
         f'<figure class="rack"><figcaption><b>{shown(name or "no group", 80)}</b> {escape(text)}</figcaption>'
         f'<svg class="squares" role="img" aria-label="{escape(text)}" width="{width}" height="{height}">'
@@ -101,6 +104,12 @@ def _square(x: int, y: int, share: float, stopped: bool, placed: bool, data: str
     signs = f'<path class="cross" d="M{x + 1} {y + 1}l8 8m0-8l-8 8"/>' if stopped else ""
     signs += f'<path class="dot" d="M{x + 6} {y}h4v4z"/>' if placed else ""
     return f'<rect x="{x}" y="{y + SIZE - tall}" height="{tall}"{data}/>{signs}'
+
+
+def _groups_table(groups: Sequence[tuple[str, list[NodeUse]]]) -> str:
+    rows = (f"<td>{shown(name or 'no group', 80)}</td><td>{escape(totals(members))}</td>" for name, members in groups)
+    table = html_table(("group", "in use"), rows, "Groups of nodes: in use of allocatable", "dense")
+    return f"<details><summary>Table of {len(groups):,} groups</summary>{table}</details>"
 
 
 def _table(nodes: Sequence[NodeUse]) -> str:

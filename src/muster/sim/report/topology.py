@@ -65,7 +65,8 @@ class Drawing:
         ]
         if len(self.letters) > len(LETTERS):
             entries.append(f"<li><b>{OTHER_LETTER}</b> {len(self.letters) - len(LETTERS):,} more gangs</li>")
-        return f'<ul class="legend">{"".join(entries)}</ul>' if entries else ""
+        note = "" if self.named else '<p class="soft">A letter is a node: the gang with the most pods on it.</p>'
+        return note + (f'<ul class="legend">{"".join(entries)}</ul>' if entries else "")
 
     def _domain(self, level: int, segment: int) -> str:
         if self.left <= 0:
@@ -83,7 +84,7 @@ class Drawing:
         path = self.cut.path(level, segment)
         name = shown(path.rpartition("/")[2], 80)
         count = f'<span class="soft">{len(members):,} node{"s" * (len(members) != 1)}</span>'
-        gangs = self._gangs(members)
+        gangs = self._gangs(members) if self.named else ""
         return f'<div class="domain"{attribute("domain", path)}><div><b>{name}</b> {count} {gangs}</div>{inner}</div>'
 
     def _gangs(self, members: Iterable[int]) -> str:
