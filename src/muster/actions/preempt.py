@@ -70,7 +70,7 @@ def run_by_volcano_rules(session: Session) -> None:
         # Volcano: a node that needs no victim is used like any other.
         able = within_reach(session, task, victims) | session.placement.fits(task, MoveKind.PIPELINE)
         nodes = failures.without_failed(task, able)
-        return (_dry_runs if by_node else _by_score)(session, statement, victims, task, eligible, nodes)
+        return (_dry_runs if by_node else by_score)(session, statement, victims, task, eligible, nodes)
 
     starving = claimants(session)
     for name in session.queues:
@@ -138,14 +138,19 @@ def may_preempt(session: Session, task: Task) -> bool:
 def _given(session: Session, victims: Victims, task: Task, node: int, eligible: Eligible) -> list[Task]:
     """Returns the pods that may be evicted for the task on this node, in victim order."""
     assert task.job is not None
-    queue = task.job.queue_name
-    here = [t for t in evictable(session, node, (Status.BOUND, Status.RUNNING)) if t.job and t.job.queue_name == queue]
+    here = same_queue_on(session, task, node)
     if not here:
-        victims.exhausted(queue)[node] = True
+        victims.exhausted(task.job.queue_name)[node] = True
     candidates = [t for t in here if eligible(t) and (t.best_effort or not task.best_effort)]
     if not candidates or not session.placement.curable(task, node):
         return []
     return victims.chosen(task, candidates)
+
+
+def same_queue_on(session: Session, task: Task, node: int) -> list[Task]:
+    """Returns the pods of the task's queue on the node that may be evicted at all."""
+    queue = task.job.queue_name if task.job is not None else ""
+    return [t for t in evictable(session, node, (Status.BOUND, Status.RUNNING)) if t.job and t.job.queue_name == queue]
 
 
 def _enough(session: Session, task: Task, node: int) -> bool:
@@ -158,7 +163,7 @@ def _enough(session: Session, task: Task, node: int) -> bool:
     )
 
 
-def _by_score(
+def by_score(
     session: Session, statement: Statement, victims: Victims, task: Task, eligible: Eligible, mask: Bools
 ) -> bool:
     key = np.where(mask, session.placement.scores(task), -np.inf) if mask.any() else np.empty(0)

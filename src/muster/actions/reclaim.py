@@ -18,7 +18,7 @@ import numpy as np
 from muster.actions.claims import Claims
 from muster.actions.job_queue import ClaimQueue
 from muster.actions.volcano_eviction import Memo, divided, evict_for, evictable, within_reach
-from muster.engine.core.jobs import Job, Status, Task
+from muster.engine.core.jobs import Job, Queue, Status, Task
 from muster.engine.core.session import Session, candidates
 from muster.engine.core.statement import Statement
 from muster.engine.evictions.claim import RECLAIM
@@ -75,28 +75,40 @@ def reclaim_for(session: Session, victims: Victims, job: Job) -> None:
 
 def _reclaim(session: Session, statement: Statement, victims: Victims, task: Task) -> bool:
     queue = task.job.queue if task.job else None
-    if queue is None or not _may_claim(session, task):
+    if queue is None or not may_claim(session, task):
         return False
-    for node in np.flatnonzero(within_reach(session, task, victims)).tolist():
-        others = [
-            t for t in evictable(session, node, (Status.RUNNING,))
-            if t.job and t.job.queue and t.job.queue is not queue and t.job.queue.reclaimable
-        ]  # fmt: skip
-        if not others:
-            victims.exhausted(queue.name)[node] = True
-            continue
-        if not session.placement.curable(task, node):
-            continue
-        given = victims.chosen(task, others)
-        if not given or not session.placement.fits_future(task, node, given):
-            continue
-        if evict_for(statement, task, given, NAME, lambda at=node: _enough(session, task, at)):  # type: ignore[misc]
-            statement.pipeline([task], [node])
-            return True
-    return False
+    nodes = np.flatnonzero(within_reach(session, task, victims)).tolist()
+    return any(reclaim_on(session, statement, victims, task, queue, node) for node in nodes)
 
 
-def _may_claim(session: Session, task: Task) -> bool:
+def reclaim_on(
+    session: Session, statement: Statement, victims: Victims, task: Task, queue: Queue, node: int
+) -> bool:
+    """Evicts for the task on this node by Volcano's rules, and pipelines the task there."""
+    others = others_on(session, queue, node)
+    if not others:
+        victims.exhausted(queue.name)[node] = True
+        return False
+    if not session.placement.curable(task, node):
+        return False
+    given = victims.chosen(task, others)
+    if not given or not session.placement.fits_future(task, node, given):
+        return False
+    if not evict_for(statement, task, given, NAME, lambda: _enough(session, task, node)):
+        return False
+    statement.pipeline([task], [node])
+    return True
+
+
+def others_on(session: Session, queue: Queue, node: int) -> list[Task]:
+    """Returns the pods on the node that reclaim asks the plugins about: those of other queues that are reclaimable."""
+    return [
+        t for t in evictable(session, node, (Status.RUNNING,))
+        if t.job and t.job.queue and t.job.queue is not queue and t.job.queue.reclaimable
+    ]  # fmt: skip
+
+
+def may_claim(session: Session, task: Task) -> bool:
     queue = task.job.queue if task.job is not None and not task.job.never_preempts else None
     return task.shape.spec.preemption_policy != "Never" and queue is not None and session.preemptive(queue, task)
 

@@ -115,6 +115,18 @@ class Victims:
         mask = combine(self.tiers, claimer, ordered)
         return [task for task, given in zip(ordered, mask, strict=True) if given] if mask is not None else []
 
+    def refused_by(self, claimer: Task, candidates: Sequence[Task]) -> dict[str, str]:
+        """Returns for explanations: pod → the first plugin that does not name it, for pods that some plugin refuses."""
+        found: dict[str, str] = {}
+        ordered = self.in_order(claimer, candidates)
+        for plugins, asks in zip(self.plugins, self.tiers, strict=True):
+            for plugin, ask in zip(plugins, asks, strict=True):
+                answer = ask(claimer, ordered)
+                for task, named in zip(ordered, answer or (), strict=answer is not None):
+                    if not named:
+                        found.setdefault(task.key, getattr(plugin, "name", ""))
+        return found
+
     def in_order(self, claimer: Task, candidates: Sequence[Task]) -> list[Task]:
         """Victim order: inside a queue reverse job order (plugins only), then reverse task order."""
         session = self.session

@@ -7,9 +7,8 @@ trial is undone.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from muster.actions.claim_limits import SearchLimits
 from muster.actions.claims import Claims
 from muster.actions.protected_pods import ProtectedPods
 from muster.actions.victim_costs import FREE
-from muster.actions.victim_pool import Cost
+from muster.actions.volcano_eviction import divided
 from muster.engine.core.hooks import Bools, NodeSet, Reason
 from muster.engine.core.jobs import Job, Status, Task
 from muster.engine.core.nodes import MoveKind
@@ -28,51 +27,18 @@ from muster.engine.evictions.claim import PREEMPT, RECLAIM, Claim, Veto
 from muster.engine.placement.node_sets import divide_nodes
 from muster.engine.placement.trace import FIT, verdicts
 from muster.model.quantity import display
-
-OPTIONS = 100  # nodes or domains that are tried
-PROTECTED = 100  # protected pods that an option lists
-EXAMINED = 2000  # pods that are asked about for one option
-_NAMED = 3  # pods that a sentence names
-
-
-@dataclass(frozen=True, slots=True)
-class Victim:
-    """A pod that would have to go."""
-
-    pod: str
-    group: str
-    queue: str
-    priority: int
-    node: str
-
-
-@dataclass(frozen=True, slots=True)
-class Protected:
-    """A pod that must stay: by which rule, by which plugin ("": a rule of the engine), and the inequality."""
-
-    pod: str
-    group: str
-    rule: str
-    plugin: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class EvictionOption:
-    """One node or domain: whether the rules allow enough evictions there, who would go, and who must stay."""
-
-    where: str  # a node, or a set of nodes; "" if the answer is the same for all nodes
-    possible: bool
-    action: str  # the action that would evict; "" if none can
-    victims: list[Victim]
-    protected: list[Protected]
-    text: str
-    cost: Cost = field(default=(), repr=False)  # of the victims, by the measure of the search
-
-    def to_dict(self) -> dict[str, object]:
-        plain = asdict(self)
-        del plain["cost"]
-        return plain
+from muster.sim.eviction_options.option import (
+    EXAMINED,
+    OPTIONS,
+    PROTECTED,
+    EvictionOption,
+    Protected,
+    counted,
+    refused,
+    some,
+    victim_of,
+)
+from muster.sim.eviction_options.volcano import volcano_options
 
 
 def eviction_options(session: Session, task: Task, limit: int = OPTIONS) -> list[EvictionOption]:
@@ -81,11 +47,6 @@ def eviction_options(session: Session, task: Task, limit: int = OPTIONS) -> list
     Without a need for evictions there are none.
     """
     return OptionSearch(session, task).found(limit)
-
-
-def refused(text: str) -> list[EvictionOption]:
-    """Returns the answer that no evictions are possible anywhere."""
-    return [EvictionOption("", False, "", [], [], text)]
 
 
 class OptionSearch:
@@ -108,10 +69,10 @@ class OptionSearch:
         job = self.task.job
         if not self._claims:
             return refused("the configuration has neither preempt nor reclaim")
-        if self.session.volcano:
-            return refused("compatibility: volcano: options are shown for muster's own rules only")
         if job is None or job.queue is None:
             return refused("a pod without a group in an existing queue evicts nobody")
+        if self.session.volcano and not divided(self.session, job):
+            return volcano_options(self.session, self.task, limit)
         for rule, claims in self._claims.items():
             self._prepare(rule, claims, job)
         if not self._guards:
@@ -218,7 +179,7 @@ class OptionSearch:
 
     def solved(self, claims: Claims, statement: Statement, where: str, nodes: Sequence[int]) -> EvictionOption:
         """Returns the option of a claim that was found, while its victims are evicted."""
-        victims = [_victim(move.task, self.names) for move in statement.moves if move.kind == MoveKind.EVICT]
+        victims = [victim_of(move.task, self.names) for move in statement.moves if move.kind == MoveKind.EVICT]
         withdrawn = [m.task.key for m in statement.moves if m.kind == MoveKind.WITHDRAW]
         assert claims.solution is not None
         cost = claims.solution.costs.of(claims.solution.taken(statement), self.task, 1)
@@ -238,7 +199,7 @@ class OptionSearch:
         why = self._lacks(nodes)
         statement.discard()
         text = f"{why} after {could} possible evictions"
-        text += f"; {_counted(protected)}" if protected else ""
+        text += f"; {counted(protected)}" if protected else ""
         return EvictionOption(nodes.label, False, "", [], protected[:PROTECTED], text)
 
     def _lacks(self, nodes: NodeSet) -> str:
@@ -286,21 +247,3 @@ class OptionSearch:
         why = self._refusals.get(rule, f"the configuration has no {rule}")
         code = "same-queue" if rule == PREEMPT else "other-queue"
         return Veto("", Reason(code, f"it is in queue {job.queue_name}; {why}"))
-
-
-def _counted(protected: Sequence[Protected]) -> str:
-    """`5 pods are protected: 3 by gang minimum, 2 by priority`."""
-    counts = sorted(Counter(one.rule for one in protected).items(), key=lambda count: (-count[1], count[0]))
-    are = "pod is" if len(protected) == 1 else "pods are"
-    return f"{len(protected)} {are} protected: " + ", ".join(f"{n} by {rule.replace('-', ' ')}" for rule, n in counts)
-
-
-def _victim(task: Task, names: Sequence[str]) -> Victim:
-    group, queue = (task.job.shown, task.job.queue_name) if task.job is not None else ("", "")
-    return Victim(task.key, group, queue, task.priority, names[task.node])
-
-
-def some(pods: Sequence[str]) -> str:
-    """Returns the first few of the names, and how many more there are."""
-    shown = ", ".join(pods[:_NAMED])
-    return shown if len(pods) <= _NAMED else f"{shown} and {len(pods) - _NAMED} more"
