@@ -58,9 +58,14 @@ def evictable(session: Session, node: int, statuses: tuple[Status, ...]) -> list
 
 def within_reach(session: Session, task: Task, victims: Victims) -> Bools:
     """Returns the nodes worth trying: no final refusal, a possible victim, and enough capacity if all were evicted."""
-    nodes = session.state.nodes
     assert task.job is not None
-    mask = session.placement.answers(task).curable & victims.promising & ~victims.exhausted(task.job.queue_name)
+    return within_capacity(session, task) & victims.promising & ~victims.exhausted(task.job.queue_name)
+
+
+def within_capacity(session: Session, task: Task) -> Bools:
+    """Returns the nodes without a final refusal that have enough capacity if all their pods were evicted."""
+    nodes = session.state.nodes
+    mask = session.placement.answers(task).curable.copy()
     for row, amount in enumerate(task.shape.request(nodes.axis).tolist()):
         if amount > 0:
             mask &= nodes.future_idle[row] + nodes.used[row] >= amount

@@ -111,13 +111,22 @@ class Choice:
         best = min(others, key=lambda unit: unit.cost)
         mine = self.unit.cost
         if mine > best.cost:
-            return f"{best.tasks[0].key} would go first, but does not free enough"
+            less = "does not free enough" if not self._enough(best) else "would make the victims as a whole cost more"
+            return f"{best.tasks[0].key} would go first, but {less}"
         size = f"smallest unit ({len(self.unit.tasks)} pods)"
         texts = (f"lowest priority ({self.unit.priority})", size, "surplus of its gang", "newest")
         for text, cost, other in zip(texts, mine, best.cost, strict=True):
             if cost < other:
                 return f"{text} {count}"
-        return f"first by name {count}, which are equal otherwise"
+        return f"last by name {count}" if self._enough(best) else f"it frees more than others {count}"
+
+    def _enough(self, unit: Unit) -> bool:
+        """Returns whether the unit alone would free enough for a pod of the claim on the node."""
+        trial = self.session.statement()
+        self.evicting.evict(trial, unit, self.claim.tasks[0])
+        enough = any(self.evicting.enough(task, self.move.nodes[0]) for task in self.claim.tasks)
+        trial.discard()
+        return enough
 
     def _on_node(self, node: int) -> list[Unit]:
         orders = self.evicting.orders(node, self.claim.tasks[0], self.evicting.pool.levels[-1])

@@ -7,7 +7,7 @@ trial is undone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -135,7 +135,8 @@ class OptionSearch:
             sets = divide_nodes(self.session, job, tasks, everywhere)
             if sets is not None:
                 self.divided = True
-                return list(sets)[:limit]
+                ruled_out = (s for p in self.session.dividers for s, _ in p.left_out(job, tasks, everywhere))
+                return [*sets, *ruled_out][:limit]
         root = sub_group_tree(job)
         if len(tasks) > 1 or (root is not None and any(group.constrained for group in root.groups())):
             return [replace(everywhere, label="all nodes")]
@@ -198,20 +199,24 @@ class OptionSearch:
         could = sum(1 for move in statement.moves if move.kind == MoveKind.EVICT)
         why = self._lacks(nodes)
         statement.discard()
+        if not why and not could:
+            return EvictionOption(nodes.label, True, "", [], protected, "no eviction is needed", FREE)
+        why = why or "no set of victims is enough that the rules allow together,"
         text = f"{why} after {could} possible evictions"
         text += f"; {counted(protected)}" if protected else ""
         return EvictionOption(nodes.label, False, "", [], protected[:PROTECTED], text)
 
     def _lacks(self, nodes: NodeSet) -> str:
-        """Returns what is missing after all possible evictions on the nodes."""
+        """Returns what is missing after all possible evictions on the nodes; "" if nothing is."""
         guard = next(iter(self._guards.values()))
         claim, index = guard.claim, nodes.index
         placement, columns = self.session.placement, self.session.state.nodes
         if len(claim.tasks) > 1:
             trial = self.session.statement()
-            placed = sum(placement.promise(trial, [task], nodes) for task in claim.tasks)
+            admits = self.session.admits
+            found = [admits(claim.queue, t) and placement.promise(trial, [t], nodes) for t in claim.tasks]
             trial.discard()
-            return f"{placed} of {len(claim.tasks)} pods of the group fit"
+            return "" if all(found) else f"{sum(found)} of {len(found)} pods of the group find a node"
         task = claim.tasks[0]
         if len(index) == 1:
             node = int(index[0])
@@ -224,11 +229,18 @@ class OptionSearch:
                 if plugin != FIT and verdict.code[node]:
                     return f"{plugin}: {verdict.reasons[int(verdict.code[node]) - 1].message(node)}"
         quota = self.session.quota_refusal(claim.queue, task)
-        return quota.message() if quota is not None else "no set of victims is enough that the rules allow together"
+        return quota.message() if quota is not None else ""
 
-    def _protected(self, nodes: Iterable[int]) -> Iterator[Protected]:
+    def _protected(self, nodes: Sequence[int]) -> Iterator[Protected]:
         """Yields the pods on the nodes that must stay, with the accounts as they are."""
-        on = self.session.state.nodes.on
+        on, here = self.session.state.nodes.on, set(nodes)
+        for move in self.session.committed:
+            if move.kind != MoveKind.EVICT:
+                promised = move.kind == MoveKind.PIPELINE
+                text = "the capacity is promised to it" if promised else "this cycle places it on the node"
+                for task, node in zip(move.tasks, move.nodes, strict=True):
+                    if node in here:
+                        yield Protected(task.key, task.job.shown if task.job else "", "promise", "", text)
         tasks = [task for node in nodes for task in on[node].values() if task.status != Status.RELEASING]
         for task in tasks[:EXAMINED]:
             veto = self._veto(task)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from muster.actions import preempt, reclaim
-from muster.actions.volcano_eviction import evictable, within_reach
+from muster.actions.volcano_eviction import evictable, within_capacity
 from muster.engine.core.jobs import Status, Task
 from muster.engine.core.nodes import MoveKind
 from muster.engine.core.session import Session
@@ -33,10 +33,10 @@ def volcano_options(session: Session, task: Task, limit: int) -> list[EvictionOp
     if not able:
         queue = task.job.queue_name
         return refused(f"{' and '.join(rules)}: preemptionPolicy is Never, or queue {queue} has what it deserves")
-    reach = np.any([within_reach(session, task, one) for one in victims.values()], axis=0)
-    options = [_on(session, task, victims, node) for node in np.flatnonzero(reach).tolist()[:limit]]
+    nodes = np.flatnonzero(within_capacity(session, task) & ~session.placement.fits(task, MoveKind.PIPELINE)).tolist()
+    options = [_on(session, task, victims, node) for node in nodes[:limit]]
     options.sort(key=lambda option: not option.possible)
-    return options or refused("no node has enough pods that the plugins could name as victims")
+    return options or refused("no node could take the pod after evictions")
 
 
 def _may(session: Session, task: Task, rule: str) -> bool:
