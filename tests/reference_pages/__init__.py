@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from reference_pages import lists, plugins
+from reference_pages import commands, configuration, events, exit_codes, labels, lists, metrics, plugins
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 GENERATED: dict[Path, Callable[[], str]] = {
     DOCS / "README.md": lists.home,
     DOCS / "decisions" / "README.md": lists.decisions,
+    DOCS / "reference" / "commands.md": commands.page,
+    DOCS / "reference" / "configuration-keys.md": configuration.page,
     DOCS / "reference" / "plugins.md": plugins.page,
+    DOCS / "reference" / "labels.md": labels.page,
+    DOCS / "reference" / "metrics.md": metrics.page,
+    DOCS / "reference" / "events.md": events.page,
+    DOCS / "reference" / "exit-codes.md": exit_codes.page,
 }

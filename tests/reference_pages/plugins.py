@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from reference_pages.tables import cell
+
 
 def page() -> str:
     """docs/reference/plugins.md, from `muster plugins -o json`."""
@@ -31,13 +33,9 @@ def _plugins(answer: dict[str, list[dict[str, object]]]) -> Iterator[str]:
         arguments = dict(plugin["arguments"])
         if arguments:
             yield "\n| argument | meaning (default) |\n|---|---|"
-            yield from (f"| `{name}` | {_cell(meaning)} |" for name, meaning in arguments.items())
+            yield from (f"| `{name}` | {cell(meaning)} |" for name, meaning in arguments.items())
     yield "\n## Extension points\n"
     yield "| extension point | switch | plugins |\n|---|---|---|"
     for point, switch in dict(answer["extension_points"]).items():
         names = ", ".join(str(p["name"]) for p in answer["plugins"] if point in list(p["hooks"])) or "–"
         yield f"| `{point}` | {f'`{switch}`' if switch else '–'} | {names} |"
-
-
-def _cell(text: object) -> str:
-    return str(text).replace("|", "\\|").replace("\n", " ")

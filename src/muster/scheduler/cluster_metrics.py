@@ -178,7 +178,7 @@ class ClusterCollector(Collector):
 
 
 class ApiRequestCollector(Collector):
-    """ApiRequestCollector of the API server; counted by the client, which knows nothing of metrics."""
+    """Exports the answers of the API server, which the client counts."""
 
     def __init__(self, answers: Callable[[], Mapping[tuple[str, str, int], int]]) -> None:
         self._answers = answers
@@ -188,7 +188,7 @@ class ApiRequestCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         family = CounterMetricFamily(
-            "muster_api_requests", "SchedulerApi to the API server that have an answer, watches excepted",
+            "muster_api_requests", "Answered requests to the API server, watches excluded",
             labels=["method", "resource", "code"],
         )  # fmt: skip
         for (method, resource, status), count in sorted(self._answers().items()):
