@@ -11,11 +11,13 @@ TYPE_CHECKING = False  # type checkers take it for typing.TYPE_CHECKING, which w
 if TYPE_CHECKING:
     from muster.model.finding import Finding, InputError
     from muster.sim.api import (
+        Answer,
         ApplyPlan,
         Explanation,
         Result,
         Validation,
         WaitingJobs,
+        ask,
         explain,
         plan,
         queues,
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "Answer",
     "ApplyPlan",
     "Explanation",
     "Finding",
@@ -32,6 +35,7 @@ __all__ = [
     "Validation",
     "WaitingJobs",
     "__version__",
+    "ask",
     "explain",
     "plan",
     "queues",

@@ -23,6 +23,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "Simulator": {
         "simulate": "muster.cli.simulate:simulate",
         "explain": "muster.cli.explain:explain",
+        "ask": "muster.cli.ask:ask",
         "plan": "muster.cli.plan:plan",
         "queues": "muster.cli.queues:queues",
         "validate": "muster.cli.validate:validate",

@@ -1,9 +1,10 @@
-"""The functions `muster.simulate`, `explain`, `validate`, `plan` and `queues`; the commands of these names use them."""
+"""The functions `muster.simulate`, `explain`, `validate`, `plan`, `queues` and `ask`; the commands call them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from muster.cluster.job_groups import GATES, with_job_groups
@@ -15,6 +16,9 @@ from muster.sim import explain as explaining
 from muster.sim import simulate as simulation
 from muster.sim.applied import changes_between, overlaid, submitted
 from muster.sim.apply_plan import ApplyPlan
+from muster.sim.ask.answer import Answer
+from muster.sim.ask.question import Question
+from muster.sim.ask.trial import Asked
 from muster.sim.difference import Difference
 from muster.sim.explain import Explanation
 from muster.sim.inputs import (
@@ -36,8 +40,8 @@ from muster.sim.validate import validate_cluster
 from muster.sim.waiting_jobs import WaitingJobs, waiting_jobs
 
 __all__ = [
-    "ApplyPlan", "Explanation", "Result", "Validation", "WaitingJobs", "explain", "plan", "queues", "simulate",
-    "validate",
+    "Answer", "ApplyPlan", "Explanation", "Result", "Validation", "WaitingJobs", "ask", "explain", "plan", "queues",
+    "question", "simulate", "validate",
 ]  # fmt: skip
 
 FeatureGates = Mapping[str, bool]
@@ -154,6 +158,52 @@ def plan(
     unchanged = sum(map(len, applied.values())) - len(changed)
     warnings = [warning for warning in second.summary.warnings if warning not in first.summary.warnings]
     return ApplyPlan(changed, Difference(first, second), unchanged, warnings)
+
+
+def ask(
+    job: Cluster,
+    cluster: Cluster,
+    *,
+    config: Configuration = None,
+    when: bool = False,
+    now: float | str | None = None,
+    namespace: str = "",
+    scheduler_names: Sequence[str] = SCHEDULER_NAMES,
+    workload_kinds: Sequence[PathName] = (),
+    keep_going: bool = False,
+    feature_gates: FeatureGates | None = None,
+    log: Log = silent,
+) -> Answer:
+    """Answers whether the job runs on the cluster now and, if not, which changes would let it run.
+
+    Every proposal is verified by a simulation. With `when`, also the expected start, from known durations. The job
+    comes after everything that waits already. The other arguments are those of `plan`. Raises InputError.
+    """
+    configuration, there = _inputs(cluster, config, scheduler_names, keep_going, workload_kinds, feature_gates)
+    new = usable_cluster(job, keep_going=keep_going, workload_kinds=workload_kinds)
+    asked = question(new, there, configuration, now, namespace, scheduler_names, feature_gates, log)
+    answer = asked.answer(when=when)
+    answer.configuration = configuration
+    return answer
+
+
+def question(
+    job: Manifests,
+    cluster: Manifests,
+    configuration: LoadedConfig,
+    now: float | str | None,
+    namespace: str,
+    scheduler_names: Sequence[str],
+    feature_gates: FeatureGates | None = None,
+    log: Log = silent,
+) -> Question:
+    """Returns the question of `ask` with its first answer; the caller asks for the proposals one by one."""
+    start = start_time(now, cluster) + (now is None)  # after everything that is in the cluster
+    submitted_job = submitted(job.objects, start, namespace)
+    gates = partial(with_job_groups, feature_gates=feature_gates or {})
+    return Question(
+        Asked(configuration.scheduler, cluster.objects, submitted_job, start, scheduler_names, gates, log)
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,123 @@
+"""`muster ask`: whether a job runs now, and the smallest changes that would let it run."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from muster.cli import options, selection
+from muster.cli.help import Command
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from muster.sim.ask.answer import Answer, FirstAnswer, Proposal
+
+
+@click.command(cls=Command, example="muster ask -f job.yaml --cluster cluster.yaml")
+@options.config
+@options.files(required=True)
+@selection.cluster_files
+@options.kubeconfig
+@selection.namespace("The namespace of manifests that name none.")
+@click.option("--when", is_flag=True, help="Give the expected start, from the known durations of running pods.")
+@click.option("--first", "first_only", is_flag=True, help="Answer only whether it runs now, and search for no changes.")
+@options.output("table", "json")
+@options.now
+@options.workload_kinds
+@options.scheduler_names
+@options.keep_going
+@options.feature_gates
+@options.verbosity
+def ask(
+    config: str | None,
+    files: tuple[str, ...],
+    clusters: tuple[str, ...],
+    kubeconfig: str | None,
+    context: str | None,
+    namespace: str,
+    when: bool,
+    first_only: bool,
+    form: str,
+    now: float | None,
+    workload_kinds: tuple[str, ...],
+    scheduler_names: tuple[str, ...],
+    keep_going: bool,
+    feature_gates: dict[str, bool] | None,
+    verbosity: int,
+) -> None:
+    """Ask whether a job runs now, and which changes would let it.
+
+    The job (-f) is simulated on the cluster after everything that waits already. If it does not run now, the smallest
+    change of each kind is searched: fewer pods, another queue, more quota, evictions, more nodes. Each is verified by a
+    simulation. Nothing is written to the cluster or to files.
+    """
+    from muster.cli.answer import console, print_json, waiting
+    from muster.cli.configuration import config_from_flag, config_from_objects, load_and_report
+    from muster.cli.reading import BadInput, log, read_manifests
+    from muster.model.finding import InputError
+    from muster.sim.api import question
+
+    text = config_from_flag(config)
+    one = None if text is None else load_and_report(text)
+    job = read_manifests(files, keep_going=keep_going, workload_kinds=workload_kinds)
+    there, now = selection.read_files_or_live(
+        clusters, kubeconfig, context, now, keep_going=keep_going, workload_kinds=workload_kinds, discreet=False
+    )
+    one = one or load_and_report(config_from_objects(there.objects, scheduler_names))
+    began = time.perf_counter()
+    try:
+        with waiting("deciding"):
+            asked = question(job, there, one, now, namespace, scheduler_names, feature_gates, log)
+    except InputError as why:
+        raise BadInput(f"muster: {why.message}") from None
+    log(1, f"the first answer took {time.perf_counter() - began:.2f} s after the input was read")
+    for warning in asked.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    found = []
+    if form != "json":
+        click.echo(f"configuration: {one}")
+        show_first(console(), asked.first)
+    with waiting("searching for changes"):
+        for proposal in () if first_only else asked.proposals():
+            found.append(proposal)
+            if form != "json":
+                show_proposal(console(), len(found), proposal)
+    before = asked.first.text
+    answer = asked.complete(found, when=when, searched=not first_only)
+    answer.configuration = one
+    if form == "json":
+        print_json(answer.to_dict())
+    else:
+        show_rest(console(), answer, more=answer.first.text.removeprefix(before).strip())
+
+
+def show_first(console: Console, first: FirstAnswer) -> None:
+    """Prints whether the job runs, and where."""
+    from muster.cli.answer import counted, styled
+
+    console.print(styled(first.text, "bold"), soft_wrap=True)
+    if first.binds:
+        console.print(styled(f"Nodes: {counted(first.binds.values())}."), soft_wrap=True)
+
+
+def show_proposal(console: Console, number: int, proposal: Proposal) -> None:
+    """Prints a change as a sentence and as YAML."""
+    from muster.cli.answer import styled
+
+    if number == 1:
+        console.print("It runs with one of these changes, each verified by simulation:")
+    console.print(styled(f"{number}. {proposal.text}"), soft_wrap=True)
+    for line in proposal.yaml.splitlines():
+        console.print(styled(f"     {line}"), soft_wrap=True)
+
+
+def show_rest(console: Console, answer: Answer, more: str) -> None:
+    """Prints the expected start, and what was not tried."""
+    from muster.cli.answer import styled
+
+    for line in (more, *answer.notes, answer.start.text if answer.start is not None else ""):
+        if line:
+            console.print(styled(line), soft_wrap=True)

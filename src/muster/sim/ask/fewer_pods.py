@@ -1,0 +1,178 @@
+"""The largest number of pods with which the job runs now.
+
+A gang whose minimum is all its pods becomes a smaller gang; an elastic gang keeps its minimum. Of several roles the
+one with most pods is reduced. Pods that are objects of their own are left out from the last name on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec.structs import replace
+
+from muster.engine.core.podgroups import GROUP
+from muster.engine.core.state import Objects
+from muster.groups.applications import replicas_of
+from muster.model import volcano_job
+from muster.model.batch import Deployment, Job, ReplicaSet, ReplicationController, StatefulSet
+from muster.model.core import Pod
+from muster.model.kinds import plain
+from muster.model.meta import Object
+from muster.model.meta import key as key_of
+from muster.model.quantity import canonical
+from muster.model.requests import amounts, requests
+from muster.model.scheduling import PodGroup
+from muster.sim.ask.answer import FEWER_PODS, Proposal
+from muster.sim.ask.patches import patch_of
+from muster.sim.ask.trial import Asked, Tables
+
+__all__ = ["fewer_pods", "sizes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A number of pods of the job that can be made smaller."""
+
+    kind: str
+    name: str  # of the object that has the number
+    what: str  # the field, or the pods
+    now: int
+    least: int  # with fewer pods the gang would be below its minimum
+    strict: bool  # the gang's minimum follows
+    resized: Callable[[int], Tables]  # the objects of the job with another number
+
+
+def fewer_pods(asked: Asked) -> Iterator[Proposal]:
+    """Yields the change with the largest number of pods that runs, if there is one."""
+    size = max(sizes(asked.job), key=lambda size: (size.now, size.name), default=None)
+    if size is None or size.now <= size.least:
+        return
+    found = asked.with_job(size.resized(size.least))
+    if not found.try_now().runs:
+        return  # with more pods it does not run either
+    low, high = size.least, size.now  # with `low` pods it runs, with `high` it does not
+    while high - low > 1:
+        middle = (low + high) // 2
+        tried = asked.with_job(size.resized(middle))
+        if tried.try_now().runs:
+            low, found = middle, tried
+        else:
+            high = middle
+    gang = f", as a gang of {low}" if size.strict and low > 1 else ""
+    kind = size.kind.partition(".")[0]
+    text = f"Run it with {low} instead of {size.now} pods{gang}: {size.what} of {kind} {size.name}."
+    change: dict[str, Any] = {"kind": kind, "name": size.name, "field": size.what, "from": size.now, "to": low}
+    patches = []
+    for kind, of_kind in asked.job.items():
+        for key, obj in of_kind.items():
+            new = found.job.get(kind, {}).get(key)
+            if new is not None and plain(new) != plain(obj):
+                patches.append(patch_of(obj, new))
+    left_out = sorted({*asked.job.get("Pod", {})} - {*found.job.get("Pod", {})})
+    if left_out:
+        change["without"] = left_out
+    yield Proposal(FEWER_PODS, text, change, tuple(patches))
+
+
+def sizes(job: Objects) -> Iterator[Size]:
+    """Yields the numbers of pods of the job that can be made smaller; kinds that a table describes have none."""
+    for kind, of_kind in job.items():
+        for key, obj in of_kind.items():
+            match obj:
+                case volcano_job.Job():
+                    yield from _of_volcano_job(job, kind, key, obj)
+                case Deployment() | ReplicaSet() | StatefulSet() | ReplicationController() | Job():
+                    yield _of_workload(job, kind, key, obj)
+                case PodGroup():
+                    yield from _of_pods(job, key, obj)
+    loose = [pod for pod in job.get("Pod", {}).values() if GROUP not in pod.metadata.annotations]
+    if loose:
+        yield from _of_pods(job, "", None)
+
+
+def _with(job: Objects, *changed: Object, without: Iterable[str] = ()) -> Tables:
+    gone = set(without)
+    made = {kind: dict(of_kind) for kind, of_kind in job.items()}
+    made["Pod"] = {key: pod for key, pod in made.get("Pod", {}).items() if key not in gone}
+    for obj in changed:
+        made[type(obj).__name__][key_of(obj)] = obj
+    return made
+
+
+def _of_workload(job: Objects, kind: str, key: str, obj: Object) -> Size:
+    field = "parallelism" if isinstance(obj, Job) else "replicas"
+    now = replicas_of(obj)
+
+    def resized(count: int) -> Tables:
+        spec = getattr(obj, "spec")  # noqa: B009
+        fields = {field: count}
+        if isinstance(obj, Job) and obj.spec.completions == now:
+            fields["completions"] = count
+        return _with(job, replace(obj, spec=replace(spec, **fields)))
+
+    return Size(kind, key, f"spec.{field}", 1 if now is None else now, 1, False, resized)
+
+
+def _of_volcano_job(job: Objects, kind: str, key: str, obj: volcano_job.Job) -> Iterator[Size]:
+    tasks = obj.spec.tasks
+    total = sum(task.replicas for task in tasks)
+    strict = obj.spec.min_available in (0, total)
+    for i, task in enumerate(tasks):
+        own = task.replicas if task.min_available is None else task.min_available
+        least = 1 if strict else max(own if task.min_available is not None else 1,
+                                     obj.spec.min_available - (total - task.replicas), 1)  # fmt: skip
+
+        def resized(count: int, i: int = i, task: volcano_job.TaskSpec = task) -> Tables:
+            minimum = None if task.min_available is None else min(task.min_available, count)
+            smaller = [*tasks[:i], replace(task, replicas=count, min_available=minimum), *tasks[i + 1 :]]
+            fewer = total - task.replicas + count
+            spec = replace(obj.spec, tasks=smaller)
+            spec.min_available = obj.spec.min_available and (fewer if strict else obj.spec.min_available)
+            return _with(job, replace(obj, spec=spec))
+
+        name = volcano_job.task_name(task, i)
+        yield Size(kind, key, f"spec.tasks[{name}].replicas", task.replicas, least, strict, resized)
+
+
+def _of_pods(job: Objects, key: str, group: PodGroup | None) -> Iterator[Size]:
+    """Pods that are objects of the job: those of a PodGroup, or those without one."""
+    pods = []
+    for name, pod in job.get("Pod", {}).items():
+        assert isinstance(pod, Pod)
+        named = pod.metadata.annotations.get(GROUP, "")
+        if (f"{pod.metadata.namespace}/{named}" if named else "") == key:
+            pods.append((name, pod))
+    if not pods:
+        return
+    pods.sort(key=lambda item: _natural(item[0]))
+    strict = group is not None and group.spec.min_member >= len(pods)
+
+    def resized(count: int) -> Tables:
+        gone = dict(pods[count:])
+        if group is None or not strict:
+            return _with(job, without=gone)
+        roles = Counter(pod.metadata.annotations.get(volcano_job.TASK, "") for _, pod in pods[:count])
+        least_of_roles = {role: min(least, roles[role]) for role, least in group.spec.min_task_member.items()}
+        spec = replace(group.spec, min_member=count, min_task_member=least_of_roles)
+        if group.spec.min_resources is not None:
+            least = amounts(group.spec.min_resources)
+            for pod in gone.values():
+                for name, amount in requests(pod.spec).items():
+                    if name in least:
+                        least[name] = max(least[name] - amount, 0)
+            spec.min_resources = {name: canonical(name, amount) for name, amount in least.items()}
+        return _with(job, replace(group, spec=spec), without=gone)
+
+    least = 1 if group is None or strict else max(group.spec.min_member, 1)
+    if group is None:
+        yield Size("Pod", "without a PodGroup", "the number", len(pods), least, False, resized)
+    else:
+        yield Size("PodGroup", key, "the Pods", len(pods), least, strict, resized)
+
+
+def _natural(name: str) -> tuple[str, int, str]:
+    stem = name.rstrip("0123456789")
+    return stem, int(name[len(stem) :] or 0), name

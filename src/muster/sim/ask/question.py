@@ -1,0 +1,152 @@
+"""The question: the first answer, then the proposals one after the other, the least costly kind of change first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from muster.model.finding import InputError
+from muster.sim.ask.answer import (
+    MORE_QUOTA_AND_NODES,
+    NEVER,
+    RUNS_AFTER_EVICTIONS,
+    RUNS_AFTER_RELEASES,
+    RUNS_NOW,
+    RUNS_PARTLY,
+    WAITS,
+    Answer,
+    FirstAnswer,
+    Proposal,
+)
+from muster.sim.ask.evictions import evictions, for_the_job, named
+from muster.sim.ask.fewer_pods import fewer_pods, sizes
+from muster.sim.ask.more_nodes import cheapest_nodes, more_nodes, nodes_proposal, with_copies
+from muster.sim.ask.more_quota import QuotaSearch, more_quota, quota_proposal
+from muster.sim.ask.other_queue import other_queue
+from muster.sim.ask.start import expected_start
+from muster.sim.ask.trial import Asked, Trial
+
+__all__ = ["Question"]
+
+
+class Question:
+    """Will this job run on this cluster now? `first` answers at once, `proposals` searches for changes."""
+
+    def __init__(self, asked: Asked) -> None:
+        self.asked = asked
+        self.notes: list[str] = []
+        self._trial = asked.try_now()
+        if not self._trial.tasks and not self._trial.reasons:
+            raise InputError(
+                "the job has no pods for this scheduler: give a workload or pods, and look at schedulerName"
+                " (--scheduler-name)"
+            )
+        self.first = self._first()
+
+    @property
+    def warnings(self) -> list[str]:
+        return self._trial.result.summary.warnings
+
+    def _first(self) -> FirstAnswer:
+        trial = self._trial
+        if trial.runs:
+            everything = "all " if len(trial.binds) > 1 else ""
+            return _answer(RUNS_NOW, f"Yes, {everything}{_pods(len(trial.binds))} can run now.", trial)
+        if trial.result.evictions or trial.promised:
+            later = self.asked.try_until_settled()
+            victims = for_the_job(later)
+            if later.runs and victims:
+                text = f"Yes, after {_pods(len(victims), 'eviction')}: {named(victims)}."
+                return _answer(RUNS_AFTER_EVICTIONS, text, later)
+            if later.runs:
+                return _answer(RUNS_AFTER_RELEASES, "Yes, when pods that are terminating have ended.", later)
+        total = len(trial.binds) + len(trial.reasons)
+        why = _main_reason(trial)
+        if trial.runs_partly:
+            text = f"In part: {len(trial.binds)} of {_pods(total)} can run now. {why}"
+            return _answer(RUNS_PARTLY, text, trial)
+        return _answer(WAITS, f"No, it waits. {why}", trial)
+
+    def proposals(self) -> Iterator[Proposal]:
+        """Yields changes that let all pods of the job run now, each verified by a simulation."""
+        if self.first.code not in (WAITS, RUNS_PARTLY):
+            return
+        found = False
+        for proposal in self._single_changes():
+            found = True
+            yield proposal
+        if not found and len(self._queues) == 1:
+            yield from self._quota_and_nodes(*self._queues)
+
+    def _single_changes(self) -> Iterator[Proposal]:
+        asked, trial = self.asked, self._trial
+        state = trial.result.state
+        if next(sizes(asked.job), None) is None:
+            kinds = ", ".join(sorted(kind for kind, of_kind in asked.job.items() if of_kind))
+            self.notes.append(f"fewer pods were not tried: muster does not know where {kinds} has its number of pods")
+        yield from fewer_pods(asked)
+        yield from other_queue(asked, state, self._queues)
+        for queue in sorted(self._queues):
+            yield from more_quota(asked, state, queue, trial.tasks)
+        yield from evictions(asked)
+        yield from more_nodes(asked, trial.tasks, self._size, self._others)
+
+    def _quota_and_nodes(self, queue: str) -> Iterator[Proposal]:
+        """Yields quota and nodes together, where one of them alone is not enough."""
+        asked, state, tasks = self.asked, self._trial.result.state, self._trial.tasks
+        search = QuotaSearch(asked, state, queue, tasks)
+        fields = next((some for some in reversed(list(search.candidates())) if some), [])
+        if not fields:
+            return
+        for template, count in cheapest_nodes(search.largest(fields), tasks, self._size, self._others):
+            grown = with_copies(asked, template, count)
+            search = QuotaSearch(grown, state, queue, tasks)
+            quota = quota_proposal(grown, search, search.smallest(fields, lambda tried: tried.try_now().runs))
+            nodes = nodes_proposal(template, count)
+            text, change = f"{nodes.text} {quota.text}", {**nodes.change, **quota.change}
+            yield Proposal(MORE_QUOTA_AND_NODES, text, change, quota.patches)
+            return
+
+    @property
+    def _queues(self) -> set[str]:
+        return {group.queue for group in self._trial.groups}
+
+    @property
+    def _size(self) -> int:
+        return len(self._trial.binds) + len(self._trial.reasons)
+
+    @property
+    def _others(self) -> int:
+        """The number of pods of other jobs that wait."""
+        state, ours = self._trial.result.state, {task.key for task in self._trial.tasks}
+        return sum(1 for key, task in state.tasks.items() if state.needs_node(task) and key not in ours)
+
+    def answer(self, *, when: bool = False) -> Answer:
+        """Returns everything at once."""
+        found = list(self.proposals())
+        return self.complete(found, when=when)
+
+    def complete(self, found: list[Proposal], *, when: bool = False, searched: bool = True) -> Answer:
+        """Returns the answer with the proposals that were found; `searched`: whether they were searched for."""
+        first = self.first
+        if first.code == WAITS and searched and not found:
+            first.code = NEVER
+            first.text = f"{first.text} No change that was tried lets it run."
+        start = expected_start(self.asked) if when and first.code != RUNS_NOW else None
+        return Answer(first, found, start, self.notes, self.warnings)
+
+
+def _answer(code: str, text: str, trial: Trial) -> FirstAnswer:
+    return FirstAnswer(code, text, trial.groups, trial.binds, trial.reasons, for_the_job(trial))
+
+
+def _main_reason(trial: Trial) -> str:
+    """Returns the reason that most pods have, with the first of these pods."""
+    pods: dict[str, list[str]] = {}
+    for pod, reason in sorted(trial.reasons.items()):
+        pods.setdefault(reason, []).append(pod)
+    why = max(pods, key=lambda reason: len(pods[reason]))
+    return f"{pods[why][0]}: {why}"
+
+
+def _pods(count: int, what: str = "pod") -> str:
+    return f"{count} {what}{'s'[: count != 1]}"
