@@ -108,6 +108,31 @@ def load(kubeconfig: str | None = None, context: str | None = None) -> Access:
     return Access(_configuration(kubeconfig, context), (kubeconfig, context))
 
 
+def default_namespace(kubeconfig: str | None = None, context: str | None = None) -> str:
+    """Returns the namespace of the context, `default` if it names none. Raises NoAccess."""
+    files = _kubeconfigs(kubeconfig)
+    return "default" if files is None else files.namespace(context or files.context())
+
+
+def contexts(kubeconfig: str | None = None) -> list[str]:
+    """Returns the names of the contexts. Raises NoAccess."""
+    files = _kubeconfigs(kubeconfig)
+    return [] if files is None else files.contexts()
+
+
+def _kubeconfigs(kubeconfig: str | None) -> Kubeconfigs | None:
+    """Reads the kubeconfig; None if there is none, as in a pod."""
+    try:
+        from kubernetes import config
+    except ImportError:
+        return None
+    locations = kubeconfig or config.KUBE_CONFIG_DEFAULT_LOCATION
+    try:
+        return Kubeconfigs(locations) if kubeconfig or _has_kubeconfig(locations) else None
+    except Exception as problem:  # whatever the parser of the official client raises
+        raise NoAccess(f"{_named(kubeconfig)} cannot be used: {problem}") from None
+
+
 def _configuration(kubeconfig: str | None, context: str | None) -> Configuration:
     try:
         from kubernetes import config
@@ -202,6 +227,14 @@ class Kubeconfigs:
     def context(self) -> str | None:
         """Returns the current context, which is used if none is given."""
         return next((str(name) for file in self._files if (name := file.get("current-context"))), None)
+
+    def contexts(self) -> list[str]:
+        """Returns the names of all contexts."""
+        return [str(entry.get("name")) for file in self._files for entry in file.get("contexts") or []]
+
+    def namespace(self, context: str | None) -> str:
+        """Returns the namespace of a context, which is `default` if it names none."""
+        return str((self._named("contexts", context).get("context") or {}).get("namespace") or "default")
 
     def unsupported(self, context: str | None) -> list[str]:
         """Returns the unsupported settings of a context, one message each, with what to do."""

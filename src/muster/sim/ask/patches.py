@@ -30,7 +30,7 @@ def _changed(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
             continue
         if isinstance(one, dict) and isinstance(two, dict):
             found[name] = _changed(one, two)
-        elif _named(one) and _named(two):
+        elif isinstance(one, list) and isinstance(two, list) and _named(one) and _named(two):
             # Lists of named items are merged by name, as kubectl's strategic merge patch does it.
             known = {item["name"]: item for item in one}
             found[name] = [
@@ -42,5 +42,5 @@ def _changed(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _named(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(item, dict) and "name" in item for item in value)
+def _named(items: list[Any]) -> bool:
+    return bool(items) and all(isinstance(item, dict) and "name" in item for item in items)
