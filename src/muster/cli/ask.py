@@ -13,6 +13,7 @@ from muster.cli.help import Command
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from muster.model.meta import LabelSelector
     from muster.sim.ask.answer import Answer, FirstAnswer, Proposal
 
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 @selection.cluster_files
 @options.kubeconfig
 @selection.namespace("The namespace of manifests that name none.")
+@selection.manifest_labels
 @click.option("--when", is_flag=True, help="Give the expected start, from the known durations of running pods.")
 @click.option("--first", "first_only", is_flag=True, help="Answer only whether it runs now, and search for no changes.")
 @options.output("table", "json")
@@ -38,6 +40,7 @@ def ask(
     kubeconfig: str | None,
     context: str | None,
     namespace: str,
+    labels: LabelSelector | None,
     when: bool,
     first_only: bool,
     form: str,
@@ -63,6 +66,7 @@ def ask(
     text = config_from_flag(config)
     one = None if text is None else load_and_report(text)
     job = read_manifests(files, keep_going=keep_going, workload_kinds=workload_kinds)
+    job = selection.with_labels(job, labels)
     there, now = selection.read_files_or_live(
         clusters, kubeconfig, context, now, keep_going=keep_going, workload_kinds=workload_kinds, discreet=False
     )

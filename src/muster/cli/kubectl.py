@@ -12,13 +12,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from muster.cli import VERBS, Verbs
-from muster.cli.options import F
+from muster.cli.help import Group, write_examples
 from muster.cli.selection import Selector, Shown
 
 if TYPE_CHECKING:
     from muster.model.meta import LabelSelector
 
 COMMANDS = ("explain", "ask", "queues", "plan")
+EXAMPLES = (
+    "kubectl muster explain train-0 -n team",
+    "kubectl muster ask -f job.yaml",
+    "kubectl muster queues -A",
+    "kubectl muster plan -f job.yaml",
+)
 MAX_EXPLAINED = 10  # groups that -l or -A may explain; each takes a simulation
 
 
@@ -30,6 +36,10 @@ class Plugin(Verbs):
 
     def sections(self) -> dict[str, Sequence[str]]:
         return {"Commands": COMMANDS}
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        Group.format_help_text(self, ctx, formatter)
+        write_examples(formatter, EXAMPLES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
@@ -43,6 +53,8 @@ class Plugin(Verbs):
             where = f": muster itself has it, as `muster {args[0]}`" if args[0] in VERBS else ""
             raise click.UsageError(f"no such command {args[0]!r}{where}; there are {', '.join(COMMANDS)}", ctx)
         name, command, rest = super().resolve_command(ctx, args)
+        if ctx.resilient_parsing:
+            return name, command, rest  # completion: what the user has not typed yet is still to be offered
         if {"-h", "--help"}.isdisjoint(rest) and not _has(rest, "-n", "--namespace", "-A", "--all-namespaces"):
             rest = ["-n", namespace_of(_value(rest, "--kubeconfig"), _value(rest, "--context")), *rest]
         return name, command, rest
@@ -108,17 +120,12 @@ def _explain() -> click.Command:
         "explain", callback=explain, params=[pods, *params], help=base.help,
         example="kubectl muster explain train-0 -n team",
     )  # fmt: skip
-    return _selecting(made)
-
-
-def _selecting(command: F) -> F:
-    assert isinstance(command, click.Command)
-    command.params += [
+    made.params += [
         click.Option(["-l", "--selector", "labels"], type=Selector(), metavar="SELECTOR",
                      help="Explain the first waiting pod of each group with matching labels (app=web,tier!=db)."),
         click.Option(["-A", "--all-namespaces"], is_flag=True, help="Select groups in all namespaces."),
     ]  # fmt: skip
-    return command
+    return made
 
 
 def _waiting_pods(shown: Shown, values: dict[str, Any]) -> list[str]:

@@ -13,6 +13,7 @@ from muster.cli.help import Command
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from muster.model.meta import LabelSelector
     from muster.sim.apply_plan import ApplyPlan
     from muster.sim.difference import GroupDifference
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 @selection.cluster_files
 @options.kubeconfig
 @selection.namespace("The namespace of manifests that name none.")
+@selection.manifest_labels
 @options.output("table", "json")
 @options.now
 @options.workload_kinds
@@ -37,6 +39,7 @@ def plan(
     kubeconfig: str | None,
     context: str | None,
     namespace: str,
+    labels: LabelSelector | None,
     form: str,
     now: float | None,
     workload_kinds: tuple[str, ...],
@@ -59,6 +62,7 @@ def plan(
     text = config_from_flag(config)
     one = None if text is None else load_and_report(text)
     changes = read_manifests(files, keep_going=keep_going, workload_kinds=workload_kinds)
+    changes = selection.with_labels(changes, labels)
     there, now = selection.read_files_or_live(
         clusters, kubeconfig, context, now, keep_going=keep_going, workload_kinds=workload_kinds, discreet=False
     )

@@ -136,11 +136,12 @@ def _shares(console: Console, found: WaitingJobs) -> None:
         waiting[job.queue] = waiting.get(job.queue, 0) + 1
     shares = table("Queues", "queue", "waiting", "resource", "allocated", "deserved", "capability")
     for name, share in found.shares.items():
-        resources = sorted({*share.allocated, *share.deserved, *share.capability} - {"pods"})
+        parts = share.allocated, share.deserved, share.capability
+        resources = sorted({name for part in parts for name, amount in part.items() if amount} - {"pods"})
         for i, resource in enumerate(resources or [""]):
             cells = [
                 display(resource, part[resource]) if resource in part else "–"
-                for part in (share.allocated, share.deserved, share.capability)
+                for part in parts
             ]
             first = (name, waiting.get(name, 0)) if i == 0 else ("", "")
             row(shares, *first, resource or "–", *cells)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +77,30 @@ class Selector(click.ParamType["LabelSelector"]):
             return selector_of_text(str(value))
         except ValueError as fault:
             self.fail(str(fault), param, ctx)
+
+
+def manifest_labels(command: Command) -> Command:
+    """`-l` of commands that apply manifests, as the parameter `labels`."""
+    return click.option(
+        "-l", "--selector", "labels", type=Selector(), metavar="SELECTOR",
+        help="Use only the manifests whose labels match (app=web,tier!=db).",
+    )(command)  # fmt: skip
+
+
+def with_labels(manifests: Manifests, labels: LabelSelector | None) -> Manifests:
+    """Returns the manifests whose labels match; an error if there is none."""
+    if labels is None:
+        return manifests
+    from muster.cli.reading import BadInput
+    from muster.model.selectors import matches
+
+    found = {
+        kind: {key: obj for key, obj in of_kind.items() if matches(labels, obj.metadata.labels)}
+        for kind, of_kind in manifests.objects.items()
+    }
+    if not any(found.values()):
+        raise BadInput("muster: no manifest has labels that match -l")
+    return replace(manifests, objects=found)
 
 
 def namespace(text: str) -> Callable[[Command], Command]:
