@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 UV := $(shell command -v uv 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check docs e2e browser bench clean
+.PHONY: help venv demo test check docs e2e again browser bench clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,7 +33,13 @@ docs: $(VENV)/.dev ## the documentation as a site in build/site; a broken link i
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 e2e: $(VENV)/.dev ## tests against a real control plane, which is built once from source (needs Go)
-	$(BIN)/pytest -q tests/live $(AGAIN)
+	result=0; \
+	$(BIN)/pytest -q tests/live -m "not alone" -n $(JOBS) --dist loadfile || result=1; \
+	$(BIN)/pytest -q tests/live -m alone || result=1; \
+	exit $$result
+
+again: $(VENV)/.dev ## the tests against a real control plane that failed the last time
+	$(BIN)/pytest -q tests/live --last-failed
 
 browser: $(VENV)/.browser ## tests of the pages in chromium (on the PATH); screenshots are in build/screenshots
 	$(BIN)/pytest -q tests/browser

@@ -14,7 +14,8 @@ LOAD = 1.3  # of the capacity
 NODE_CPUS = 8
 QUEUES = {"research": 3, "training": 2, "serving": 2}
 BORROWERS = ("research", "training")  # they fill the cluster before the other queue has any demand
-PRIORITIES = {"low": 10, "middle": 100, "high": 1000}
+LOW, MIDDLE, HIGH = "churn-low", "churn-middle", "churn-high"
+PRIORITIES = {LOW: 10, MIDDLE: 100, HIGH: 1000}
 GANG_LABEL = "live.muster.test/gang"
 QUEUE_NAME = "scheduling.volcano.sh/queue-name"
 # KWOK removes a terminating pod after this time.
@@ -69,7 +70,7 @@ class Single:
 
     def pod(self, namespace: str) -> Plain:
         annotations = {**_STOPS, QUEUE_NAME: self.queue}
-        return muster_pod(namespace, self.name, annotations=annotations, labels={}, priorityClassName="high")
+        return muster_pod(namespace, self.name, annotations=annotations, labels={}, priorityClassName=HIGH)
 
 
 def gangs(scale: Scale, seed: int) -> list[Gang]:
@@ -93,7 +94,7 @@ def gangs(scale: Scale, seed: int) -> list[Gang]:
             minimum=size if i % 2 else max(size // 2, 2),
             cpu=cpu,
             queue=dice.choice(BORROWERS) if fills else _any_queue(dice),
-            priority=dice.choices(("low", "middle"), (3, 2))[0],
+            priority=dice.choices((LOW, MIDDLE), (3, 2))[0],
         ))  # fmt: skip
     return made
 

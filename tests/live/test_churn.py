@@ -18,7 +18,7 @@ from live.test_scheduler_faults import nothing_is_bound_twice
 from muster.kube import Client, load
 from muster.model.quantity import milli
 
-pytestmark = pytest.mark.usefixtures("crds")
+pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("crds")]
 
 WAVES, GANGS, MEMBERS, ALONE = 10, 8, 25, 800
 NOW = {"gracePeriodSeconds": 0}

@@ -38,7 +38,7 @@ from live.gate_site import (
     watched,
 )
 
-pytestmark = pytest.mark.usefixtures("rights")
+pytestmark = pytest.mark.usefixtures("crds", "rights")
 
 
 def test_kubectl_get_w_sees_pods_come_when_they_are_released_and_go_when_they_are_held_strictly(

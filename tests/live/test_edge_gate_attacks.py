@@ -20,7 +20,7 @@ from live.hostile.corpus import ROOT
 from muster.cli.install import PARTS, Settings, installation
 from muster.config.loader import DEFAULT
 
-pytestmark = pytest.mark.usefixtures("rights")
+pytestmark = pytest.mark.usefixtures("crds", "rights")
 BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 FORGED = f"X-Remote-User: {ROOT}\r\nX-Remote-Group: system:masters\r\n"
 

@@ -13,7 +13,7 @@ from live.controlplane import ControlPlane
 from live.gate_client import GateClient
 from live.gate_site import BINDING, METADATA, REQUIRED, TABLE, Gate, bind, made, names, started
 
-pytestmark = pytest.mark.usefixtures("rights")
+pytestmark = pytest.mark.usefixtures("crds", "rights")
 BOUND = {REQUIRED: "pp", BINDING: "pp"}
 
 

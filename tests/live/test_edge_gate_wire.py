@@ -18,7 +18,7 @@ from live.conftest import HOME, MakeNodes, served
 from live.controlplane import ControlPlane
 from live.gate_site import BINDING, METADATA, PROTOBUF, REQUIRED, TABLE, Gate, bind, made, names, started
 
-pytestmark = pytest.mark.usefixtures("rights")
+pytestmark = pytest.mark.usefixtures("crds", "rights")
 ENDS = "k8s.io/initial-events-end"
 
 

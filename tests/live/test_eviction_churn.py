@@ -15,7 +15,7 @@ from live.controlplane import ControlPlane
 from live.eviction_check import faults
 from live.eviction_trial import FAST, configuration, set_up, tear_down, trial
 
-pytestmark = pytest.mark.usefixtures("crds")
+pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("crds")]
 
 
 @pytest.mark.parametrize(("order", "tiers"), [("allocate-first", "usual-tiers"), ("reclaim-first", "single-tier")])

@@ -12,7 +12,7 @@ from live.api import Api
 from live.controlplane import ControlPlane
 from live.gate_site import REQUIRED, made, names, started
 
-pytestmark = pytest.mark.usefixtures("rights")
+pytestmark = pytest.mark.usefixtures("crds", "rights")
 
 
 def test_beyond_loopback_it_answers_only_clients_with_a_certificate(

@@ -17,7 +17,7 @@ from live.recorded_run import Recorder
 from live.recording import read_recording, waits, write_recording
 from live.start_order import compared, replayed
 
-pytestmark = pytest.mark.usefixtures("crds")
+pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("crds")]
 
 SCALE = Scale(nodes=4, seconds=55, mean=8, shortest=2, longest=15, gap=0.5, load=1.3, most_pods=4)
 SEED = 3
