@@ -18,8 +18,8 @@ def page() -> str:
             "Every Event that muster records. *Applications* are the workloads that follow a node group policy. Equal "
             "Events of one object are merged, as Kubernetes' own recorder merges them. `kubectl get events` shows the "
             "Events of the live parts; `muster simulate` and `muster demo` record the same ones on the embedded "
-            "cluster.", ""
-        ),
+            "cluster."
+        ), "",
         *table(["reason", "type", "on", "recorded by", "message"], rows),
     ]) + "\n"  # fmt: skip
 
