@@ -137,6 +137,8 @@ class JobStep:
         if sets is None and self.root is None:
             return self._on_all_nodes(tasks) is Outcome.READY
         job.attempt.divided = sets is not None
+        if session.turns is not None:
+            session.turns.job(session, tasks)
         outcome = on_sets(session, job, tasks, [None] if sets is None else sets, self.place_group)
         if outcome is not Outcome.FAILED:
             return outcome is Outcome.READY
@@ -145,6 +147,8 @@ class JobStep:
         failed = job.attempt.refusal is not None and job.attempt.refusal.code == FAILED
         for task in () if failed else lost:
             job.attempt.unfit.setdefault(task.key, fit_error(session, task))
+        if session.turns is not None:
+            session.turns.refused(session, lost)
         del tasks[: len(lost)]
         return session.ready(job)
 
@@ -189,6 +193,8 @@ class JobStep:
             if placed < len(run):
                 losers = equal_run(session, tasks, at)
                 if within is None:
+                    if session.turns is not None:
+                        session.turns.refused(session, losers)
                     _note(job, losers, fit_error(session, losers[0]))
                 failed_roles.add(losers[0].role)
                 if not may_continue(job, failed_roles):
@@ -203,6 +209,8 @@ class JobStep:
         """Volcano skips a task that the queue cannot admit; equal tasks would be refused as well."""
         if not self.session.explains:
             return len(tasks)
+        if self.session.turns is not None:
+            self.session.turns.refused(self.session, tasks)
         reason = self.session.quota_refusal(self.queue, tasks[0])
         _note(self.job, tasks, reason.message() if reason is not None else "the queue admits no more")
         self.job.attempt.over_quota.update(task.key for task in tasks)

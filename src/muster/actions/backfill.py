@@ -76,6 +76,8 @@ def _place(session: Session, job: Job, tasks: list[Task], answers: dict[int, Ans
     left = [task for task in tasks if task.node < 0]
     while left and job.attempt.refusal is None:
         equal = equal_run(session, left, 0)
+        if session.turns is not None:
+            session.turns.refused(session, equal)
         why = fit_error(session, equal[0], with_fit=False)
         job.attempt.unfit.update((task.key, why) for task in equal)
         del left[: len(equal)]
@@ -120,6 +122,8 @@ def _fill(
         if not chosen:
             at += len(equal)
             continue
+        if session.turns is not None:
+            session.turns.chosen(statement, equal[: len(chosen)], chosen, chosen, within, MoveKind.ALLOCATE)
         statement.allocate(equal[: len(chosen)], chosen)
         answers[signature].placed()
         at += len(chosen)

@@ -104,6 +104,8 @@ class Claims:
         tasks = self.claimable(job, gang, limits.pod)
         if queue is None or not tasks or self.session.closed(queue) is not None:
             return None
+        if self.session.turns is not None:
+            self.session.turns.claim(self.session, tasks)
         kind = self._kind(job, tasks, gang, limits.within) if not limits.spared and limits.nodes is None else None
         need = self._short(job) if gang else 1
         decided = len(self.session.committed) + len(self.session.reserved)

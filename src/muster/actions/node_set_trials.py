@@ -113,6 +113,8 @@ def _searched(session: Session, job: Job, queue: Queue, tasks: Sequence[Task], w
     for chosen in search.selections(tasks, session.missing(job)):
         statement = session.statement()
         if search.place(statement, chosen):
+            if session.turns is not None:
+                session.turns.assigned(statement)
             placed = {task.key for task in chosen}
             return Trial(Outcome.READY, statement, [task for task in tasks if task.key not in placed])
     return None

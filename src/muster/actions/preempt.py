@@ -67,6 +67,8 @@ def run_by_volcano_rules(session: Session) -> None:
     def attempt(statement: Statement, task: Task, eligible: Eligible) -> bool:
         if not may_preempt(session, task):
             return False
+        if session.turns is not None:
+            session.turns.claim(session, [task])
         # Volcano: a node that needs no victim is used like any other.
         able = within_reach(session, task, victims) | session.placement.fits(task, MoveKind.PIPELINE)
         nodes = failures.without_failed(task, able)

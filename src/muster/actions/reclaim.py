@@ -77,6 +77,8 @@ def _reclaim(session: Session, statement: Statement, victims: Victims, task: Tas
     queue = task.job.queue if task.job else None
     if queue is None or not may_claim(session, task):
         return False
+    if session.turns is not None:
+        session.turns.claim(session, [task])
     nodes = np.flatnonzero(within_reach(session, task, victims)).tolist()
     return any(reclaim_on(session, statement, victims, task, queue, node) for node in nodes)
 

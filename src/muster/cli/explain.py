@@ -13,18 +13,24 @@ from muster.cli.help import Command
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
+    from muster.engine.placement.trace import NodeTrace
     from muster.sim.explain import Explanation
+    from muster.sim.explain.explanation import Deciding, Gang
 
 
 @click.command(cls=Command, example="muster explain default/train-0 -f cluster.yaml job.yaml")
-@click.argument("pod", metavar="NS/POD")
+@click.argument("pod", metavar="POD")
+@click.option("-n", "--namespace", help="The namespace of a POD that is written as NAME or KIND/NAME.")
 @options.config
 @options.files(required=False)
 @click.option("--live", is_flag=True, help="Use the running cluster instead of manifests.")
 @options.kubeconfig
 @options.output("table", "json")
 @click.option("--sets", is_flag=True, help="Show the node sets that the pod's group is tried on, and the results.")
+@click.option("--cycle", type=click.IntRange(min=1), help="Show this cycle instead of the one that decided.")
+@click.option("--before", is_flag=True, help="Show the state before the first cycle.")
 @options.now
 @options.workload_kinds
 @options.scheduler_names
@@ -33,6 +39,7 @@ if TYPE_CHECKING:
 @options.verbosity
 def explain(
     pod: str,
+    namespace: str | None,
     config: str | None,
     files: tuple[str, ...],
     live: bool,
@@ -40,6 +47,8 @@ def explain(
     context: str | None,
     form: str,
     sets: bool,
+    cycle: int | None,
+    before: bool,
     now: float | None,
     workload_kinds: tuple[str, ...],
     scheduler_names: tuple[str, ...],
@@ -49,8 +58,10 @@ def explain(
 ) -> None:
     """Show which nodes fit a pod, why not, and how each is scored.
 
-    The answer is about the state at the start of the next cycle. Nodes that refuse the pod are scored, too. With --live
-    the configuration is that of the running scheduler, unless -c names another.
+    POD is NS/POD, or an owner or gang as KIND/NAME with -n, or as NS/KIND/NAME: then the pod that fails is explained.
+    The answer is about the moment when the pod's turn came, in the cycle that bound it, else in the last cycle. Nodes
+    that refuse the pod are scored, too. With --live the configuration is that of the running scheduler, unless -c names
+    another.
     """
     from muster.cli.answer import console, print_json, waiting
     from muster.cli.configuration import config_from_flag, config_from_objects, load_and_report
@@ -73,8 +84,8 @@ def explain(
     try:
         with waiting("explaining"):
             answer = run(
-                pod, manifests, config=one, sets=sets, now=now, scheduler_names=scheduler_names,
-                keep_going=True, feature_gates=feature_gates, log=log,
+                pod, manifests, config=one, sets=sets, cycle=cycle, before=before, namespace=namespace, now=now,
+                scheduler_names=scheduler_names, keep_going=True, feature_gates=feature_gates, log=log,
             )  # fmt: skip
     except InputError as why:
         raise BadInput(f"muster: {why.message}") from None
@@ -92,13 +103,40 @@ MAX_PICTURES = 10  # nodes whose devices are drawn, the best first
 
 
 def show_explanation(console: Console, answer: Explanation, *, sets: bool) -> None:
+    console.print(styled(moment(answer), "bold"))
+    for note in answer.notes:
+        console.print(styled(f"note: {note}"))
+    if answer.nodes:
+        _nodes(console, answer)
+    if sets:
+        _sets(console, answer)
+    elif answer.node_set:
+        console.print(styled(f"node set: {answer.node_set} (--sets shows all)"))
+    if answer.gpu_fragmentation is not None:
+        console.print(str(answer.gpu_fragmentation))
+    if answer.gang is not None:
+        console.print(styled(_gang(answer.gang)))
+    if answer.deciding is not None:
+        console.print(styled(_deciding(answer.deciding)))
+    console.print(styled(_decision(answer), "bold"))
+
+
+def moment(answer: Explanation) -> str:
+    """Returns the headline: the moment whose state is shown."""
+    if not answer.cycle:
+        return f"{answer.pod}: before the first cycle"
+    placed = f"after {plural(answer.placed_before, 'pod')} {'was' if answer.placed_before == 1 else 'were'} placed"
+    return f"{answer.pod}: cycle {answer.cycle}, {placed if answer.placed_before else 'before any pod was placed'}"
+
+
+def _nodes(console: Console, answer: Explanation) -> None:
     ranked = sorted(answer.nodes.items(), key=lambda entry: (not entry[1].feasible, -entry[1].total, entry[0]))
     scorers = sorted({plugin for _, trace in ranked for plugin in trace.scores})
     noted = any(trace.notes for _, trace in ranked)
     nodes = table(f"Nodes for {answer.pod}", "node", "", "total", *scorers, "why not", *["state"] * noted)
     for name, trace in ranked[:MAX_NODES]:
         why = "; ".join(f"{plugin}: {text}" for plugin, _, text in trace.reasons)
-        fits = styled("fits", "green") if trace.feasible else styled("no", "red")
+        fits = _fits(answer, trace)
         scores = (_number(trace.scores.get(scorer, 0)) for scorer in scorers)
         notes = ["; ".join(trace.notes.values())] * noted
         row(nodes, name, fits, _number(trace.total), *scores, why, *notes)
@@ -108,11 +146,15 @@ def show_explanation(console: Console, answer: Explanation, *, sets: bool) -> No
     for _, trace in ranked[:MAX_PICTURES]:
         for picture in trace.pictures:
             console.print(styled(picture.text()), soft_wrap=True)
-    if sets:
-        _sets(console, answer)
-    if answer.gpu_fragmentation is not None:
-        console.print(str(answer.gpu_fragmentation))
-    console.print(styled(_decision(answer), "bold"))
+
+
+def _fits(answer: Explanation, trace: NodeTrace) -> Text:
+    """Returns whether a node fits; if so, whether it was one of the nodes to choose from."""
+    if not trace.feasible:
+        return styled("no", "red")
+    if trace.candidate or not any(one.candidate for one in answer.nodes.values()):
+        return styled("fits", "green")
+    return styled("fits, not in the set" if answer.node_set else "fits later", "yellow")
 
 
 def _number(score: float) -> str:
@@ -130,10 +172,31 @@ def _sets(console: Console, answer: Explanation) -> None:
     console.print(tried)
 
 
+def _gang(gang: Gang) -> str:
+    text = f"gang {gang.name}: {gang.placed} of {plural(gang.pods, 'pod')} have a node, {gang.minimum} are needed"
+    if gang.failing is None:
+        return text
+    role = f" (role {gang.failing.role})" if gang.failing.role else ""
+    return f"{text}; it fails at {gang.failing.pod}{role}: {gang.failing.reason}"
+
+
+def _deciding(deciding: Deciding) -> str:
+    node, other = deciding.node, deciding.runner_up
+    terms = ", ".join(
+        f"{one.plugin}{f'/{one.term}' if one.term else ''} {one.difference:+.4g}" for one in deciding.terms
+    )
+    if not deciding.difference:
+        return f"{node} and {other} have the same total; the first in the order of nodes was taken"
+    return f"{node} is {deciding.difference:.4g} ahead of {other}: {terms}"
+
+
 def _decision(answer: Explanation) -> str:
     fits = sum(1 for trace in answer.nodes.values() if trace.feasible)
-    fit = f"{answer.pod} fits {fits} of {plural(len(answer.nodes), 'node')}; "
+    fit = f"{answer.pod} fits {fits} of {plural(len(answer.nodes), 'node')}; " if answer.nodes else f"{answer.pod}: "
+    which = f"cycle {answer.cycle}" if answer.cycle else "the next cycle"
     decision = answer.decision
     if decision.node is not None:
-        return f"{fit}the next cycle binds it to {decision.node}"
-    return f"{fit}the next cycle leaves it pending: {decision.reason}"
+        return f"{fit}{which} binds it to {decision.node}"
+    if not answer.nodes:
+        return f"{fit}{decision.reason}"
+    return f"{fit}{which} leaves it pending: {decision.reason}"

@@ -12,7 +12,7 @@ from muster.engine.core.session import Session
 
 _UNBOUND = (Status.PENDING, Status.PIPELINED, Status.ALLOCATED)
 # Codes of a pod that could start if another pod of its group could: they are not the cause of the group's wait.
-_FOLLOWS = ("pipelined", "gang")
+FOLLOWS = ("pipelined", "gang")
 _READY = Condition("Scheduled", "tasks in gang are ready to be scheduled", "")
 # As integers, because they are looked up for every job in every cycle.
 _PENDING, _PIPELINED, _ALLOCATED = (int(status) for status in _UNBOUND)
@@ -97,7 +97,7 @@ def _report(session: Session, job: Job, plan: Plan, waiting: list[Task], ready: 
     for task in waiting:
         reason = first_cause(session, job, task, plan)
         if gang:
-            origins.append((reason.code in _FOLLOWS, task.key, reason.text))
+            origins.append((reason.code in FOLLOWS, task.key, reason.text))
         # A pod that only waits for promised capacity to become free is not unschedulable.
         text = f"{reason.text} {gang}" if gang and reason.code != "pipelined" else reason.text
         if job.attempt.divided and reason.code != "pipelined":
@@ -106,7 +106,7 @@ def _report(session: Session, job: Job, plan: Plan, waiting: list[Task], ready: 
     if gang:
         _, pod, why = min(origins)
         text = f"{gang} Origin reason is {pod}: {why}"
-        plan.conditions[job.key] = Condition("Unschedulable", "NotEnoughResources", text)
+        plan.conditions[job.key] = Condition("Unschedulable", "NotEnoughResources", text, pod, why)
     elif job.tasks and ready and not waiting:
         plan.conditions[job.key] = _READY
     elif not job.tasks and job.is_pending and (refusal := _refusal(job)) is not None:

@@ -16,6 +16,7 @@ from muster.engine.core.plan import Plan
 from muster.engine.core.session import ACTION, Log, Measure, Session, silent, unmeasured
 from muster.engine.core.state import State
 from muster.engine.core.tiers import Tiers
+from muster.engine.placement.turns import Turns
 from muster.model.collector import collector_paused
 from muster.model.finding import Finding
 
@@ -59,12 +60,16 @@ class Scheduler:
                 found += type(plugin).check(option.arguments)
         return found
 
-    def session(self, state: State, now: float, log: Log = silent, *, reasons: bool = True) -> Session:
+    def session(
+        self, state: State, now: float, log: Log = silent, *, reasons: bool = True, turns: Turns | None = None
+    ) -> Session:
         tiers = self.tiers
         if self.config.plugin(DOMAINS) is None and requires_domain(state.objects):
             tiers = Tiers((*tiers, (self._domains,)))
         classes_in = () if reasons else self._classes_in
-        return Session(state, self.config, tiers, now, log, self._measure, explains=reasons, classes_in=classes_in)
+        return Session(
+            state, self.config, tiers, now, log, self._measure, explains=reasons, classes_in=classes_in, turns=turns
+        )
 
     @cached_property
     def _classes_in(self) -> tuple[str, ...]:
@@ -100,13 +105,14 @@ class Scheduler:
         look: Callable[[Session], None] | None = None,
         *,
         reasons: bool = True,
+        turns: Turns | None = None,
     ) -> Plan:
         """Runs one scheduling cycle and returns its plan. The state is unchanged when it returns.
 
         `look` may read the session after everything is decided and before it is undone. Without `reasons` the
-        decisions are the same, but the plan does not explain why pods wait.
+        decisions are the same, but the plan does not explain why pods wait. `turns` observes the pods' turns.
         """
-        session = self.session(state, now, log, reasons=reasons)
+        session = self.session(state, now, log, reasons=reasons, turns=turns)
         try:
             plan = self.decide(session)
             plan.promises_changed = session.promises.close()
@@ -114,6 +120,8 @@ class Scheduler:
             plan.again_at = min(ends, default=None)
             if look is not None:
                 look(session)
+            if turns is not None:
+                turns.end(session)
         finally:
             session.close()
         for key, phase in plan.phases.items():

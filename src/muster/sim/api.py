@@ -82,6 +82,9 @@ def explain(
     *,
     config: Configuration = None,
     sets: bool = False,
+    cycle: int | None = None,
+    before: bool = False,
+    namespace: str | None = None,
     now: float | str | None = None,
     scheduler_names: Sequence[str] = SCHEDULER_NAMES,
     workload_kinds: Sequence[PathName] = (),
@@ -89,16 +92,20 @@ def explain(
     feature_gates: FeatureGates | None = None,
     log: Log = silent,
 ) -> Explanation:
-    """Explains for every node whether it would take the pod (`namespace/name`), why not, and how it is scored.
+    """Explains for every node whether it takes the pod, why not, and how it is scored when the pod's turn comes.
 
-    With `sets`, also the node sets on which the pod's group is tried. The other arguments are those of `simulate`.
-    Raises InputError if the input cannot be used, or if the pod does not wait for a node.
+    `pod` is `namespace/name`, or an owner or gang as `kind/name` (in `namespace`) or `namespace/kind/name`: then the
+    pod that fails is explained. The moment is in the cycle that bound the pod, else in the last cycle, or in the given
+    `cycle`; `before` explains the state before the first cycle. With `sets`, also the node sets on which the pod's
+    group is tried. The other arguments are those of `simulate`. Raises InputError if the input cannot be used, or if
+    the run decides nothing about the pod.
     """
     configuration, manifests = _inputs(cluster, config, scheduler_names, keep_going, workload_kinds, feature_gates)
     start = start_time(now, manifests)
     explanation = explaining.explain(
-        configuration.scheduler, manifests.objects, start, scheduler_names, pod, log, sets
-    )
+        configuration.scheduler, manifests.objects, start, scheduler_names, pod, log, sets,
+        cycle=cycle, before=before, namespace=namespace, unusable=manifests.unusable,
+    )  # fmt: skip
     explanation.configuration = configuration
     explanation.findings = in_order([*configuration.findings, *manifests.findings])
     return explanation

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from time import perf_counter
+from typing import Protocol
 
 from muster.cluster.embedded import EmbeddedCluster
 from muster.cycle.requirements import warnings
@@ -22,6 +23,7 @@ from muster.engine.core.plan import Plan
 from muster.engine.core.podgroups import GROUP
 from muster.engine.core.session import Log, Session, silent
 from muster.engine.core.state import Objects, State
+from muster.engine.placement.turns import Turns
 from muster.model.core import Pod
 from muster.model.meta import controller
 from muster.model.pod_states import is_terminating
@@ -34,6 +36,18 @@ MAX_CYCLES = 10_000
 FIRST_FINGERPRINT_CYCLE = 8  # most runs have ended by then; a fingerprint of the cluster costs time
 MAX_REPEATS = 3
 ENDED = (Status.SUCCEEDED, Status.FAILED)
+
+
+class Observer(Protocol):
+    """Observes the cycles of a run, and the turns of pods in them."""
+
+    def begin(self, cycle: int) -> Turns | None:
+        """Returns what observes the turns of this cycle; None: nothing does."""
+        ...
+
+    def end(self, cycle: int, plan: Plan) -> None:
+        """The cycle has decided; its plan is not applied yet."""
+        ...
 
 
 def simulate(
@@ -72,6 +86,7 @@ class Run:
         self.warnings: dict[str, None] = {}
         self.breaches = Breaches(state)
         self.seen: Counter[int] = Counter()
+        self.observer: Observer | None = None
 
     def until_settled(self, cycles: int | None) -> None:
         result = self.result
@@ -104,9 +119,12 @@ class Run:
         """Runs a cycle and applies its plan; returns whether anything changed."""
         result, cluster = self.result, self.cluster
         began, now = perf_counter(), cluster.clock.now()
-        self.plan = plan = self.scheduler.cycle(self.state, now, self.log)
+        turns = None if self.observer is None else self.observer.begin(result.cycles + 1)
+        self.plan = plan = self.scheduler.cycle(self.state, now, self.log, turns=turns)
         seconds = perf_counter() - began
         result.cycles += 1
+        if self.observer is not None:
+            self.observer.end(result.cycles, plan)
         outcome = cluster.apply(plan)
         pods = cluster.store.of(Pod)
         for key, node in outcome.bound.items():

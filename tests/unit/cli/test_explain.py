@@ -20,7 +20,7 @@ def test_the_json_has_the_keys_of_the_contract(tmp_path: Path) -> None:
     result = call("default/boss", *write(tmp_path, full_cluster(), PREEMPTING), "-o", "json")
     assert result.exit_code == 0
     seen = json.loads(result.stdout)["nodes"]["n1"]
-    assert list(seen) == ["feasible", "reasons", "scores", "terms", "total"]
+    assert list(seen) == ["feasible", "reasons", "scores", "terms", "total", "candidate"]
     assert list(seen["reasons"][0]) == ["plugin", "code", "text", "resolvable"]
 
 
@@ -28,7 +28,7 @@ def test_the_table_ranks_the_nodes_and_shows_the_decision(tmp_path: Path) -> Non
     options = write(tmp_path, [node("a", cpu=1), node("b", cpu=4), pod("p", cpu="2")])
     lines = call("p", *options).stdout.splitlines()
     assert [line.split()[:2] for line in lines[-3:-1]] == [["b", "fits"], ["a", "no"]]
-    assert lines[-1] == "default/p fits 1 of 2 nodes; the next cycle binds it to b"
+    assert lines[-1] == "default/p fits 1 of 2 nodes; cycle 1 binds it to b"
 
 
 def test_sets_are_shown_when_asked_for(tmp_path: Path) -> None:

@@ -19,9 +19,15 @@ tiers:
 """
 
 
-def about(name: str, *documents: dict[str, object], configuration: str = PREEMPTING, sets: bool = False) -> Explanation:
+def about(
+    name: str, *documents: dict[str, object], configuration: str = PREEMPTING, sets: bool = False,
+    cycle: int | None = None, before: bool = False, namespace: str | None = None,
+) -> Explanation:  # fmt: skip
     found = manifests(*documents)
-    return explain(scheduler(configuration), found.objects, found.latest, ("muster",), name, sets=sets)
+    return explain(
+        scheduler(configuration), found.objects, found.latest, ("muster",), name,
+        sets=sets, cycle=cycle, before=before, namespace=namespace,
+    )  # fmt: skip
 
 
 def test_every_node_has_a_reason_or_a_score() -> None:
@@ -43,7 +49,7 @@ def test_infeasible_nodes_are_scored_and_every_scorer_has_its_key() -> None:
 
 def test_the_decision_of_the_next_cycle_is_reported() -> None:
     assert about("p", node("n1", cpu=4), pod("p")).decision.node == "n1"
-    waiting = about("boss", *full_cluster()).decision
+    waiting = about("boss", *full_cluster(), before=True).decision
     assert (waiting.node, waiting.pipelined) == (None, "n1")
     assert waiting.reason
 

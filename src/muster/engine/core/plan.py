@@ -31,6 +31,8 @@ class Condition:
     type: str  # "Unschedulable" | "Scheduled"
     reason: str
     message: str
+    pod: str = ""  # the pod of a gang that is the origin of its wait
+    why: str = ""  # and why it waits
 
 
 @dataclass(slots=True)

@@ -46,6 +46,7 @@ from muster.engine.core.tiers import Tiers
 from muster.engine.evictions.budgets import Budgets
 from muster.engine.evictions.promises import Promises
 from muster.engine.placement.placement import Placement
+from muster.engine.placement.turns import Turns
 from muster.model.meta import Object
 
 H = TypeVar("H", bound=Hook)
@@ -73,10 +74,12 @@ class Session:
     def __init__(
         self, state: State, config: Config, tiers: Sequence[Sequence[Plugin]], now: float, log: Log = silent,
         measure: Measure = unmeasured, *, explains: bool = True, classes_in: tuple[str, ...] = (),
+        turns: Turns | None = None,
     ) -> None:  # fmt: skip
-        """`explains`: whether the cycle gives reasons; `classes_in`: see `State.active`."""
+        """`explains`: whether the cycle gives reasons; `classes_in`: see `State.active`; `turns`: who observes it."""
         state.refresh()
         self.explains = explains
+        self.turns = turns
         self.state = state
         self.config = config
         self.tiers = tiers if isinstance(tiers, Tiers) else Tiers(tuple(tier) for tier in tiers)

@@ -97,7 +97,7 @@ class Promises:
         if able and self._idle(tasks, nodes):
             statement.discard()
             if not self._all(statement, tasks, nodes, MoveKind.ALLOCATE) and session.ready(job):
-                statement.commit()
+                self._commit(statement)
                 self.bound.add(job.key)
                 return ""
             statement.discard()
@@ -108,10 +108,15 @@ class Promises:
             return f"the pods could not be bound within {GRACE_S:.0f} s after the capacity became free"
         if since is not None:
             self.free_since[job.key] = since
-        statement.commit()
+        self._commit(statement)
         self.kept.setdefault(job.key, {}).update(nodes)
         job.phase = "Inqueue" if job.is_pending else job.phase
         return ""
+
+    def _commit(self, statement: Statement) -> None:
+        if self.session.turns is not None:
+            self.session.turns.assigned(statement)
+        statement.commit()
 
     def _idle(self, tasks: list[Task], nodes: dict[str, str]) -> bool:
         """Returns whether the requests of the pods are free on their nodes now."""

@@ -24,6 +24,7 @@ from muster.engine.placement.node_classes import NodeClasses
 if TYPE_CHECKING:
     from muster.engine.core.session import Session
     from muster.engine.core.statement import Statement
+    from muster.engine.placement.turns import Turns
 
 _CACHE_BYTES = 48 << 20
 
@@ -63,25 +64,31 @@ class Placement:
         """Allocates equal tasks in order, or pipelines them to capacity that is being released; returns how many."""
         if tasks[0].nominated:
             return self._place_nominated(statement, tasks, within)
-        done = self._take(statement, tasks, within, MoveKind.ALLOCATE)
+        turns = self.session.turns
+        done = self._take(statement, tasks, within, MoveKind.ALLOCATE, turns)
         if done < len(tasks) and (self._future_differs() if within is None else self._differs_in(within.index)):
-            done += self._take(statement, tasks[done:], within, MoveKind.PIPELINE)
+            done += self._take(statement, tasks[done:], within, MoveKind.PIPELINE, turns)
         return done
 
     def promise(self, statement: Statement, tasks: Sequence[Task], within: NodeSet | None = None) -> int:
         """Pipeline equal tasks, also onto what is free at once: nothing of them may be bound before the rest can."""
         return self._take(statement, tasks, within, MoveKind.PIPELINE)
 
-    def _take(self, statement: Statement, tasks: Sequence[Task], within: NodeSet | None, kind: MoveKind) -> int:
+    def _take(
+        self, statement: Statement, tasks: Sequence[Task], within: NodeSet | None, kind: MoveKind,
+        turns: Turns | None = None,
+    ) -> int:  # fmt: skip
         done = 0
         while done < len(tasks):
             # answers() again for each piece: a piece may have pushed them out of the cache
-            chosen = self.choose(self.answers(tasks[done]), len(tasks) - done, within, kind)
+            picks = chosen = self.choose(self.answers(tasks[done]), len(tasks) - done, within, kind)
             if not chosen:
                 break
             if within is not None and within.near is not None and len(chosen) > 1:
                 chosen = neighbours(chosen, within.near)
             piece = list(tasks[done : done + len(chosen)])
+            if turns is not None:
+                turns.chosen(statement, piece, picks, chosen, within, kind)
             if kind == MoveKind.ALLOCATE:
                 statement.allocate(piece, chosen)
             else:

@@ -15,11 +15,15 @@ import numpy as np
 from muster.engine.core.hooks import Batch, Bools, Floats, Index, NodeNotes, Picture, Reason, Scope, Verdict
 from muster.engine.core.jobs import Task
 from muster.engine.core.nodes import MoveKind, NodeView
+from muster.engine.placement.answers import Answers
+from muster.engine.placement.node_sets import name_of
+from muster.engine.placement.turns import Turn, TurnKind
 from muster.model.quantity import display
 
 if TYPE_CHECKING:
     from muster.engine.core.session import Session
 
+SET_TERM = "node set"  # the term of the scores that hold inside a node set
 FIT = "resources"  # under this name explain shows the engine's check of requests against what is free
 
 
@@ -93,7 +97,8 @@ def fit_error(session: Session, task: Task, *, with_fit: bool = True, within: In
 class NodeTrace:
     """One node's part of an explanation."""
 
-    feasible: bool
+    feasible: bool  # no filter refuses it, and its capacity suffices now or once terminating pods have ended
+    candidate: bool = False  # one of the nodes between which the scores decide: in the node set, and fits now
     reasons: list[tuple[str, Reason, str]] = field(default_factory=list)  # plugin, reason, its text for this node
     scores: dict[str, float] = field(default_factory=dict)
     terms: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -102,8 +107,11 @@ class NodeTrace:
     pictures: list[Picture] = field(default_factory=list)
 
 
-def explain(session: Session, task: Task) -> dict[str, NodeTrace]:
-    """Returns every plugin's answer for every node, as the next cycle would see it, infeasible nodes included."""
+def explain(session: Session, task: Task, turn: Turn | None = None) -> dict[str, NodeTrace]:
+    """Returns every plugin's answer for every node at this moment, infeasible nodes included.
+
+    `turn`: the pod's turn, if this is its moment. Then the candidates are those of the decision.
+    """
     nodes = session.state.nodes
     view = nodes.everything()
     refusals: list[list[tuple[str, Reason, str]]] = [[] for _ in nodes.names]
@@ -115,19 +123,23 @@ def explain(session: Session, task: Task) -> dict[str, NodeTrace]:
                 text += _numbers(task, view, text, int(node))
             refusals[node].append((plugin, reason, text))
     feasible = np.array([not r for r in refusals], np.bool_)
-    candidates = _scored(session, task, feasible)
+    candidates, scored = _scored(session, task, feasible, turn)
     columns: list[tuple[str, str, Floats]] = []
     for plugin, scorer in session.placement.scorers:
         if scorer.batch(task) == Batch.SKIP or not len(nodes):
             part = np.zeros(len(nodes))
         else:
             part = scorer.raw(task, view)
-            if scorer.normalised and candidates.any():
-                part = scorer.normalise(task, part, candidates)
+            if scorer.normalised and scored.any():
+                part = scorer.normalise(task, part, scored)
         columns.append((plugin, scorer.term or plugin, part))
+    if turn is not None and turn.within is not None and turn.within.score is not None:
+        part = np.zeros(len(nodes))
+        part[turn.within.index] = turn.within.score
+        columns.append((_divider(session, task), SET_TERM, part))
     result = {}
     for i, name in enumerate(nodes.names):
-        trace = NodeTrace(bool(feasible[i]), refusals[i])
+        trace = NodeTrace(bool(feasible[i]), bool(candidates[i]), refusals[i])
         for plugin, term, part in columns:
             value = float(part[i])
             trace.scores[plugin] = trace.scores.get(plugin, 0.0) + value
@@ -142,12 +154,30 @@ def explain(session: Session, task: Task) -> dict[str, NodeTrace]:
     return result
 
 
-def _scored(session: Session, task: Task, feasible: Bools) -> Bools:
-    """The nodes that an action would score: those that fit now, or else those that fit once capacity is released."""
+def _scored(session: Session, task: Task, feasible: Bools, turn: Turn | None) -> tuple[Bools, Bools]:
+    """Returns the candidates, and the nodes over which terms are normalised.
+
+    The candidates fit now, or else once capacity is released. If there are none, the terms are normalised over all
+    nodes. A set of one node compares nothing, so that its terms are those of the candidates on all nodes.
+    """
+    within, kind = (None, None) if turn is None or turn.kind != TurnKind.CHOSEN else (turn.within, turn.move)
     if task.best_effort:
-        return feasible
-    now = session.placement.fits(task, MoveKind.ALLOCATE)
-    return now if now.any() else feasible if feasible.any() else np.ones(len(feasible), np.bool_)
+        now = Answers(session.placement, task, fit=False).key(MoveKind.ALLOCATE) > -np.inf
+    else:
+        now = session.placement.fits(task, kind or MoveKind.ALLOCATE)
+    able = now if now.any() else feasible
+    inside = able
+    if within is not None:
+        inside = np.zeros(len(feasible), np.bool_)
+        inside[within.index] = able[within.index]
+        if len(within.index) > 1:
+            able = inside
+    return inside, able if able.any() else np.ones(len(feasible), np.bool_)
+
+
+def _divider(session: Session, task: Task) -> str:
+    """Returns the plugin that gives the nodes of a set their scores: the last that divides the nodes for the job."""
+    return next((name_of(p) for p in reversed(session.dividers) if task.job and p.divides(task.job)), "")
 
 
 def _numbers(task: Task, view: NodeView, text: str, node: int) -> str:

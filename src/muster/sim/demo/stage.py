@@ -76,7 +76,7 @@ class Stage:
     def explained(self, pod: str, sets: bool = False) -> Explanation:
         """Explains a pending pod in the cluster as it is."""
         objects, now = self.cluster.store.everything(), self.cluster.clock.now()
-        return explain(self.scheduler, objects, now, NAMES, pod, sets=sets)
+        return explain(self.scheduler, objects, now, NAMES, pod, sets=sets, before=True)
 
     def _apply(self, obj: Object) -> None:
         store = self.cluster.store
