@@ -82,7 +82,7 @@ def _answer(record: Record, view: View, result: Result, notes: list[str]) -> Exp
         record.pod, record.job, record.queue, view.nodes, Decision(node, record.pipelined, reason),
         result.summary.warnings, view.fragmentation, view.sets, record.cycle, view.placed_before,
     )  # fmt: skip
-    answer.turn = turn is not None and turn.kind != TurnKind.END
+    answer.turn_kind = None if turn is None else turn.kind
     if turn is not None and turn.within is not None:
         answer.node_set = turn.within.label
     answer.deciding = deciding(view.nodes, record.bound or record.pipelined) if by_score else None

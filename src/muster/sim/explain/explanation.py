@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 
 from muster.engine.devices.fragmentation import Fragmentation
 from muster.engine.placement.trace import NodeTrace
+from muster.engine.placement.turns import TurnKind
 from muster.model.finding import Finding
 from muster.sim.explain.node_sets import SetTrace
 from muster.sim.inputs import LoadedConfig
@@ -78,7 +79,7 @@ class Explanation:
     sets: list[SetTrace] | None = None  # None: not asked for, or nothing divides the nodes for this pod's job
     cycle: int = 0  # 0: the state before the first cycle
     placed_before: int = 0  # pods that were placed in the cycle before this pod's turn
-    turn: bool = True  # whether the pod's turn came in the cycle; if not, the nodes are those of its end
+    turn_kind: TurnKind | None = None  # how the decision was made at that moment; None: before the first cycle
     node_set: str = ""  # the node set in which the node was chosen
     deciding: Deciding | None = None  # None: no node was chosen by its score, or there was only one
     gang: Gang | None = None
