@@ -130,7 +130,10 @@ def moment(answer: Explanation) -> str:
 
 
 def _nodes(console: Console, answer: Explanation) -> None:
-    ranked = sorted(answer.nodes.items(), key=lambda entry: (not entry[1].feasible, -entry[1].total, entry[0]))
+    def rank(entry: tuple[str, NodeTrace]) -> tuple[object, ...]:
+        return not entry[1].feasible, not entry[1].candidate, -entry[1].total, entry[0]
+
+    ranked = sorted(answer.nodes.items(), key=rank)
     scorers = sorted({plugin for _, trace in ranked for plugin in trace.scores})
     noted = any(trace.notes for _, trace in ranked)
     nodes = table(f"Nodes for {answer.pod}", "node", "", "total", *scorers, "why not", *["state"] * noted)
