@@ -1,4 +1,4 @@
-"""`explain` agrees with `simulate` on every pod of a run: the decision, the reason, and the node with the best score."""
+"""`explain` agrees with `simulate` on every pod of a run: decision, reason, and the node with the best score."""
 
 from __future__ import annotations
 
