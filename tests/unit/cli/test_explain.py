@@ -17,7 +17,7 @@ def call(*arguments: str) -> Result:
 
 
 def test_the_json_has_the_keys_of_the_contract(tmp_path: Path) -> None:
-    result = call("default/boss", *write(tmp_path, full_cluster(), PREEMPTING), "-o", "json")
+    result = call("default/boss", *write(tmp_path, full_cluster(), PREEMPTING), "--before", "-o", "json")
     assert result.exit_code == 0
     seen = json.loads(result.stdout)["nodes"]["n1"]
     assert list(seen) == ["feasible", "reasons", "scores", "terms", "total", "candidate"]
