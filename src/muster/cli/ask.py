@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from typing import TYPE_CHECKING
 
@@ -61,8 +62,10 @@ def ask(
     from muster.cli.configuration import config_from_flag, config_from_objects, load_and_report
     from muster.cli.reading import BadInput, log, read_manifests
     from muster.model.finding import InputError
+    from muster.process.memory import keep_freed_memory
     from muster.sim.api import question
 
+    keep_freed_memory()
     text = config_from_flag(config)
     one = None if text is None else load_and_report(text)
     job = read_manifests(files, keep_going=keep_going, workload_kinds=workload_kinds)
@@ -71,6 +74,7 @@ def ask(
         clusters, kubeconfig, context, now, keep_going=keep_going, workload_kinds=workload_kinds, discreet=False
     )
     one = one or load_and_report(config_from_objects(there.objects, scheduler_names))
+    gc.freeze()  # the objects of the input stay; every trial would search them for garbage
     began = time.perf_counter()
     try:
         with waiting("deciding"):

@@ -118,7 +118,7 @@ class Asked:
                 return False
             return any(key_of(owner) in self.job.get(type(owner).__name__, {}) for owner in chain[1:])
 
-        return [task for key, task in sorted(state.tasks.items()) if belongs(task)]
+        return sorted(filter(belongs, state.tasks.values()), key=lambda task: task.key)
 
     def _absent(self, run: Run) -> dict[str, tuple[str, str]]:
         """Returns the pods of the job's Volcano Jobs that do not exist yet, because their group is not admitted."""
