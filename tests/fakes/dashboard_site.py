@@ -12,6 +12,8 @@ from contextlib import suppress
 from http.client import HTTPConnection, HTTPResponse
 from typing import Any
 
+import uvloop
+
 from muster.process.settings import ClusterSettings
 from muster.sim.dashboard.inputs import ClusterInput
 from muster.sim.dashboard.listener import Listener
@@ -57,7 +59,7 @@ class Site:
         self.source = source
         self.listener: Listener
         self._settings = DashboardSettings(cluster=ClusterSettings(), port=0, **settings)
-        self._loop = asyncio.new_event_loop()
+        self._loop = uvloop.new_event_loop()  # as on a live cluster
         self._stop = asyncio.Event()
         self._started = threading.Event()
         self._thread = threading.Thread(target=self._loop.run_until_complete, args=(self._run(),))

@@ -14,6 +14,9 @@ from muster.sim.dashboard.updates import Update, Updates
 from muster.sim.inputs import ConfigText
 from muster.sim.result import Result
 
+RESULT_S = 0.03
+"""How long a change waits for its result before it is announced without one."""
+
 
 @dataclass(slots=True)
 class Board:
@@ -57,4 +60,5 @@ class Board:
         """Counts changes of objects that the next result will contain."""
         self.changes += count
         if self.status is not None:
-            self.updates.put(Update(self.status.version, self.changes, self.clock(), self.status.figures))
+            update = Update(self.status.version, self.changes, self.clock(), self.status.figures)
+            self.updates.put(update, RESULT_S)

@@ -10,6 +10,7 @@ import asyncio
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
+from typing import cast
 
 from aiohttp import web
 
@@ -40,12 +41,11 @@ class Guard(asyncio.Protocol):
         self._unread = (0, 0.0)  # bytes that the client has not read, and since when there are so many
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's transports are of other classes
         self._since = self._listener.now()
         if len(self._listener.guards) >= self._listener.max_connections:
             self._listener.refused += 1
-            transport.abort()
+            self.transport.abort()
             return
         self._listener.guards[transport] = self
         self._inner.connection_made(transport)
@@ -128,9 +128,8 @@ class Listener:
         if self._server is not None:
             self._server.close()
         await self._runner.cleanup()
-        for transport in list(self.guards):
-            assert isinstance(transport, asyncio.Transport)
-            transport.abort()
+        for guard in list(self.guards.values()):
+            guard.transport.abort()
 
     async def _sweep(self) -> None:
         while True:

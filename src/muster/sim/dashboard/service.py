@@ -8,6 +8,8 @@ import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+import uvloop
+
 from muster.process.leadership import run_until
 from muster.sim.dashboard.access import Access
 from muster.sim.dashboard.board import Board
@@ -46,7 +48,7 @@ def serve_source(
             started(address(settings, listener.port))
             await run_until(stop, source.run())
 
-    asyncio.run(main())
+    uvloop.run(main())
 
 
 def address(settings: DashboardSettings, port: int) -> str:

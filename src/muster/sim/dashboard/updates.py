@@ -1,8 +1,8 @@
 """Server-sent events: tells the pages that something changed, at most ten times a second.
 
-An event is sent at once when nothing was sent in the last tenth of a second; further changes are merged into the next
-event. A client gets the latest event only, so a slow one needs no memory here; one that does not read is dropped by the
-listener.
+A result is sent at once when nothing was sent in the last tenth of a second; further ones are merged into the next
+event. A change waits a moment for its result, and is then sent without it. A client gets the latest event only, so a
+slow one needs no memory here; one that does not read is dropped by the listener.
 """
 
 from __future__ import annotations
@@ -48,16 +48,19 @@ class Updates:
     def __len__(self) -> int:
         return len(self._clients)
 
-    def put(self, update: Update) -> None:
-        """Sends this event now, or when a tenth of a second has passed since the last one."""
+    def put(self, update: Update, within_s: float = 0.0) -> None:
+        """Sends this event within so many seconds, or when a tenth of a second has passed since the last one."""
         self.latest = update
-        if self._timer is None:
-            loop = asyncio.get_running_loop()
-            delay = max(self._last + MIN_INTERVAL_S - loop.time(), 0.0)
-            if delay:
-                self._timer = loop.call_later(delay, self._wake)
-            else:
-                self._wake()
+        loop = asyncio.get_running_loop()
+        due = max(self._last + MIN_INTERVAL_S, loop.time() + within_s)
+        if self._timer is not None:
+            if self._timer.when() <= due:
+                return
+            self._timer.cancel()
+        if due <= loop.time():
+            self._wake()
+        else:
+            self._timer = loop.call_at(due, self._wake)
 
     def _wake(self) -> None:
         self._timer = None

@@ -21,7 +21,7 @@ from muster.sim.report import explanation as explained
 from muster.sim.result import Comparison
 from muster.sim.sweep.processes import Failure, WorkerProcess
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = 120.0
 MAX_MEMORY_BYTES = 8 << 30
 MAX_WAITING = 8
 
