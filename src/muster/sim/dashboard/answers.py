@@ -26,6 +26,7 @@ class Figures(Answer):
 
     pods: int
     bound: int
+    """Pods on nodes, whoever bound them."""
     pending: int
     evicted: int
     nodes: int
@@ -220,7 +221,7 @@ def decisions(result: Result) -> dict[str, object]:
 
 def figures(result: Result) -> Figures:
     of = result.summary
-    return Figures(of.pods, of.bound, of.pending, of.evicted, of.nodes)
+    return Figures(of.pods, sum(map(len, result.state.nodes.on)), of.pending, of.evicted, of.nodes)
 
 
 ANSWERS: dict[str, tuple[Callable[[Result], object], Any]] = {

@@ -42,7 +42,6 @@ def observed(
             result.pending[key] = f"{text} {COMPUTED}" if written and not message else text
     result.pipelined = {key: node for key, node in plan.pipelined.items() if key in result.pending}
     fill_summary(result, config.scheduler, now)
-    result.summary.bound = sum(task.node >= 0 for task in state.tasks.values())
     result.summary.settled = plan.empty
     found = [*warnings(config.scheduler.config, state, silent), *plan.warnings, *config.warnings]
     result.summary.warnings = list(dict.fromkeys(found))

@@ -68,7 +68,7 @@ def description() -> Plain:
         "/api/v1/openapi.json": {"get": operation("openapi", "This description.", anything)},
         "/api/v1/events": {"get": operation("events", "A stream of updates.", stream)},
         "/api/v1/explain": {
-            "get": operation("explain", "As `muster explain --sets -o json`.", anything, ("pod", "at"))
+            "get": operation("explain", "As `muster explain --sets -o json`.", anything, ("pod", *moments))
         },
         "/api/v1/redecide": {
             "post": operation("redecide", redecide, Redecided, ("requestedBy",), requestBody=body)

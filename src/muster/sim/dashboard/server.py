@@ -6,6 +6,7 @@ import asyncio
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.resources import files
 from typing import Any
 
@@ -29,6 +30,7 @@ BODY_TIMEOUT_S = 10.0
 MAX_FRAMES = 8
 """Earlier cycles and other decisions that are kept."""
 MAX_EXPLANATIONS = 64
+NOT_KEPT = "this decision is not kept any more: decide again"
 STATIC = {"app.js": "text/javascript", "app.css": "text/css", "report.css": "text/css", "icon.svg": "image/svg+xml"}
 _JSON = "application/json"
 
@@ -42,6 +44,7 @@ class Server:
         self._ready = ready
         self._deciding, self._explaining = Worker(), Worker()
         self._frames: OrderedDict[str, Frame] = OrderedDict()  # other decisions and earlier cycles, the latest last
+        self._decisions: OrderedDict[str, Task] = OrderedDict()  # how they were made
         self._explained: OrderedDict[tuple[object, ...], dict[str, Part]] = OrderedDict()
         self._description = Part.of(encoded(openapi.description()))
         self._static = {name: Part.of(_file(name)) for name in (*STATIC, "index.html", "login.html")}
@@ -174,7 +177,7 @@ class Server:
         if decision is not None:
             found = self._frames.get(f"decision {decision}")
             if found is None:
-                raise LookupError("this decision is not kept any more: decide again")
+                raise LookupError(NOT_KEPT)
             return found
         if cycle is None:
             if self.board.frame is None:
@@ -207,11 +210,17 @@ class Server:
         pod = request.query.get("pod", "")
         if not pod or len(pod) > 600:
             raise web.HTTPBadRequest(text="give the pod as ?pod=NAMESPACE/NAME")
-        version, known, cycle = self.board.input_at(_cycle(request))
-        key = (version, cycle, pod)
+        decision = request.query.get("decision")
+        if decision is not None:
+            if decision not in self._decisions:
+                raise LookupError(NOT_KEPT)
+            task = replace(self._decisions[decision], kind="explain", pod=pod)
+        else:
+            version, known, cycle = self.board.input_at(_cycle(request))
+            task = Task("explain", self._config(), cycle, pod, version=version, input=known)
+        key = (task.version, task.cycle, pod, decision)
         found = self._explained.get(key)
         if found is None:
-            task = Task("explain", self._config(), cycle, pod, version=version, input=known)
             found = self._explained[key] = await self._explaining.run(task)
             while len(self._explained) > MAX_EXPLANATIONS:
                 self._explained.popitem(last=False)
@@ -236,6 +245,9 @@ class Server:
         comparison: dict[str, Any] = found.pop("comparison")
         made = secrets.token_urlsafe(9)
         self._keep(f"decision {made}", Frame(version, found))
+        self._decisions[made] = task
+        while len(self._decisions) > MAX_FRAMES:
+            self._decisions.popitem(last=False)
         return web.Response(body=encoded(Redecided(made, comparison)), content_type=_JSON)
 
 

@@ -36,7 +36,7 @@ class Failed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What to compute: `parts` after a cycle, `explain` a pod, or `compare` with another configuration."""
+    """What to compute: `parts` after a cycle, `explain` a pod, or `compare` with another configuration (`other`)."""
 
     kind: str
     config: ConfigText
@@ -90,7 +90,8 @@ def compute(memory: dict[str, Any], task: Task) -> dict[str, Any]:
     known: Input = memory["input"]
     config = load_config(task.config)
     if task.kind == "explain":
-        explanation = known.after(config, task.cycle).explanation(config, task.pod)
+        chosen = config if task.other is None else load_config(task.other)
+        explanation = known.after(config, task.cycle).explanation(chosen, task.pod)
         page = Part.of(explained.render(explanation).encode())
         return {"views/explain": page, "api/explain": Part.of(encoded(explanation.to_dict()))}
     if task.kind == "compare":

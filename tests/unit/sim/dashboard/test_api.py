@@ -97,6 +97,9 @@ def test_another_configuration_decides_again(site: Site) -> None:
     status, found = site.post("/api/v1/redecide", {"configuration": "mine", "text": text, "cycle": 0})
     assert status == 200, found
     assert found["comparison"]["differences"]["configurations"][1] == "mine"
+    explained = site.get(f"/api/v1/explain?pod=default/asks&decision={found['id']}")
+    assert explained["configuration"]["source"] == "mine"
+    assert explained["nodes"]["n1"]["scores"] == {}
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def test_a_computed_cycle_changes_nothing() -> None:
     first, second = (observed(CONFIG, state, 0.0) for _ in range(2))
     assert first.pending == second.pending
     assert state.tasks["default/q"].node == -1
-    assert (first.summary.bound, first.summary.pending) == (0, 1)
+    assert (first.summary.pods, first.summary.pending) == (1, 1)
 
 
 def delta(old: dict[str, object] | None, new: dict[str, object] | None) -> Delta:

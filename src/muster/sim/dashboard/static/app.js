@@ -8,7 +8,7 @@ const PAGES = [
   { id: "topology", title: "Topology", parts: ["topology"] },
   { id: "devices", title: "Devices", parts: ["devices"] },
   { id: "policies", title: "Policies", parts: ["policies"] },
-  { id: "timeline", title: "Timeline", parts: ["timeline"] },
+  { id: "timeline", title: "Timeline", parts: ["timeline", "placements"] },
 ];
 const ANNOUNCE_MS = 5000;
 const $ = (id) => document.getElementById(id);
@@ -61,7 +61,7 @@ function showFrame() {
   const figures = [["pods", "pods"], ["bound", "on nodes"], ["pending", "waiting"], ["evicted", "evicted"], ["nodes", "nodes"]];
   $("source").textContent = `${status.title} · ${status.configuration}`;
   document.title = `${page().title} · ${status.title} · muster dashboard`;
-  $("figures").replaceChildren(...figures.map(([key, name]) => {
+  $("top-figures").replaceChildren(...figures.map(([key, name]) => {
     const item = document.createElement("li");
     item.append(text("b", status.figures[key].toLocaleString("en")), ` ${name}`);
     return item;
@@ -78,7 +78,7 @@ function showFrame() {
 function showMoment() {
   $("moment").hidden = at === null && decision === null;
   $("moment-text").textContent = decision !== null
-    ? `These are the decisions of ${decision.name}, not those of ${status.configuration}.`
+    ? `These are the decisions of ${decision.name}${at === null ? "" : ` after cycle ${at}`}, not those of ${status.configuration}.`
     : `This is the state after cycle ${at}.`;
 }
 
@@ -104,6 +104,25 @@ function find(marked) {
   return part ? part.querySelectorAll(marked.tag)[marked.index] ?? null : null;
 }
 
+/** Makes pods and cycles into buttons, for the mouse and the keyboard. A list item or a cell stays what it is. */
+function enhance(part) {
+  for (const given of part.querySelectorAll("[data-pod],[data-cycle]")) {
+    if (!(given instanceof HTMLElement) || given.closest("summary")) continue;
+    let button = given;
+    if (given.localName !== "span") {
+      button = document.createElement("span");
+      button.append(...given.childNodes);
+      for (const name of ["data-pod", "data-cycle"]) {
+        if (given.hasAttribute(name)) button.setAttribute(name, given.getAttribute(name));
+        given.removeAttribute(name);
+      }
+      given.append(button);
+    }
+    button.setAttribute("role", "button");
+    button.setAttribute("tabindex", "0");
+  }
+}
+
 function replace(part, html) {
   const focused = mark(part.contains(document.activeElement) ? document.activeElement : null);
   const open = [...part.querySelectorAll("details")].map((one) => one.open);
@@ -112,10 +131,7 @@ function replace(part, html) {
   part.replaceChildren(...parsed.body.childNodes);
   if (open.length) [...part.querySelectorAll("details")].forEach((one, i) => { if (i < open.length) one.open = open[i]; });
   [...part.querySelectorAll("[tabindex='0']")].forEach((one, i) => { if (scrolled[i]) one.scrollLeft = scrolled[i]; });
-  for (const pod of part.querySelectorAll("[data-pod]:not(a):not(button)")) {
-    pod.setAttribute("tabindex", "0");
-    pod.setAttribute("role", "button");
-  }
+  enhance(part);
   find(focused)?.focus({ preventScroll: true });
 }
 
@@ -127,10 +143,14 @@ async function load(changedPage) {
   if (changedPage) {
     etags = new Map();
     const parts = shown.parts.map((name) => text("div", "", { "data-part": name }));
-    const extra = shown.id === "timeline" ? [controls()] : [];
-    if (decision !== null && shown.id === "timeline") parts.unshift(text("div", "", { "data-part": "comparison" }));
     main.setAttribute("aria-label", shown.title);
-    main.replaceChildren(...extra, ...parts);
+    // The controls stay where they are, so that they keep the focus.
+    const kept = shown.id === "timeline" ? main.querySelector("form.controls") ?? controls() : null;
+    if (kept && decision !== null) parts.unshift(text("div", "", { "data-part": "comparison" }));
+    for (const child of [...main.childNodes]) if (child !== kept) child.remove();
+    if (kept && !main.contains(kept)) main.append(kept);
+    main.append(...parts);
+    moveSlider();
   }
   main.setAttribute("aria-busy", "true");
   try {
@@ -157,14 +177,13 @@ async function load(changedPage) {
 
 function controls() {
   const box = text("form", "", { class: "controls", "aria-label": "Cycle and configuration" });
-  const last = status.cycles;
   const label = text("label", "", { for: "cycle" });
-  const range = text("input", "", { type: "range", id: "cycle", min: "0", max: String(last), value: String(at ?? last) });
-  const name = () => { label.textContent = `State after cycle ${range.value} of ${last}`; };
+  const range = text("input", "", { type: "range", id: "cycle", min: "0", max: String(status.cycles), value: String(at ?? status.cycles) });
+  const name = () => { label.textContent = `State after cycle ${range.value} of ${range.max}`; };
   name();
   range.addEventListener("input", name);
   range.addEventListener("change", () => show({ cycle: Number(range.value) }));
-  const row = text("div", "", { class: "row" });
+  const row = text("div", "", { class: "fields" });
   const select = text("select", "", { id: "configuration" });
   for (const one of status.configurations) select.append(text("option", one, { value: one }));
   const file = text("input", "", { type: "file", id: "file", accept: ".yaml,.yml,.conf,.json" });
@@ -189,7 +208,7 @@ function controls() {
         headers: { "Content-Type": "application/json", "X-Requested-By": "dashboard" },
       });
       const found = await response.json();
-      show({ decision: { id: found.id, name: body.configuration } });
+      show({ cycle: at, decision: { id: found.id, name: body.configuration } });
     } catch (fault) {
       main.querySelector(".problem")?.remove();
       box.after(text("p", fault.message, { class: "problem", role: "alert" }));
@@ -199,13 +218,19 @@ function controls() {
   return box;
 }
 
+function moveSlider() {
+  const cycle = $("cycle");
+  if (!cycle || cycle === document.activeElement) return;
+  cycle.max = String(status.cycles);
+  cycle.value = String(at ?? status.cycles);
+  cycle.dispatchEvent(new Event("input"));
+}
+
 async function show({ cycle = null, decision: other = null }) {
-  at = cycle === status.cycles ? null : cycle;
+  at = cycle === status.cycles && other === null ? null : cycle;
   decision = other;
   showMoment();
-  const focused = document.activeElement?.id;
   await load(true);
-  if (focused) $(focused)?.focus({ preventScroll: true });
   announce(at === null && decision === null ? "The latest state is shown." : $("moment-text").textContent, true);
 }
 
@@ -213,16 +238,15 @@ async function show({ cycle = null, decision: other = null }) {
 
 async function explain(pod) {
   const dialog = $("explain");
-  $("explain-title").textContent = `Why ${pod} is where it is`;
+  $("explain-title").textContent = `Explanation of ${pod}`;
   $("explain-body").replaceChildren(text("p", "Computing …"));
   if (!dialog.open) dialog.showModal();
   $("explain-title").focus();
   try {
-    const given = { pod };
-    if (at !== null && decision === null) given.at = at;
-    const response = await get(`/views/explain?${new URLSearchParams(given)}`);
+    const response = await get(`/views/explain${query({ pod })}`);
     const parsed = new DOMParser().parseFromString(await response.text(), "text/html");
     $("explain-body").replaceChildren(...parsed.body.childNodes);
+    enhance($("explain-body"));
     announce(`The explanation of ${pod} is shown.`, true);
   } catch (fault) {
     $("explain-body").replaceChildren(text("p", fault.message, { class: "problem", role: "alert" }));
@@ -234,12 +258,14 @@ function activated(event) {
   if (!found || event.target.closest("summary")) return;
   if (event.type === "keydown" && (!["Enter", " "].includes(event.key) || found.matches("a,button"))) return;
   event.preventDefault();
-  if (found.dataset.pod) explain(found.dataset.pod);
+  if (found.dataset.pod !== undefined) explain(found.dataset.pod);
   else show({ cycle: Number(found.dataset.cycle) });
 }
 
-main.addEventListener("click", activated);
-main.addEventListener("keydown", activated);
+for (const place of [main, $("explain-body")]) {
+  place.addEventListener("click", activated);
+  place.addEventListener("keydown", activated);
+}
 $("explain-close").addEventListener("click", () => $("explain").close());
 $("moment-back").addEventListener("click", async () => {
   await show({});
@@ -259,13 +285,9 @@ async function refresh() {
   status = await (await get("/api/v1/status", { cache: "no-store" })).json();
   version = status.version;
   showFrame();
-  const cycle = $("cycle");
-  if (cycle && at === null && document.activeElement !== cycle) {
-    cycle.max = String(status.cycles);
-    cycle.value = cycle.max;
-    cycle.dispatchEvent(new Event("input"));
-  }
+  moveSlider();
   if (first || (at === null && decision === null)) await load(first);
+  if (first) performance.mark("loaded");
   if (!first) announce(`Updated: ${status.figures.pending} pods wait, ${status.figures.bound} are on nodes.`);
 }
 
@@ -273,7 +295,9 @@ let busy = false;
 let again = false;
 async function update(event) {
   const found = JSON.parse(event.data);
-  $("state").textContent = `${found.changes.toLocaleString("en")} changes · ${new Date(found.time * 1000).toISOString().slice(0, 19).replace("T", " ")} UTC`;
+  const when = found.time > 0 ? `${new Date(found.time * 1000).toISOString().slice(0, 19).replace("T", " ")} UTC` : "";
+  const changes = found.changes > 0 ? `${found.changes.toLocaleString("en")} changes seen` : "";
+  $("state").textContent = [when, changes].filter(Boolean).join(" · ");
   if (found.version === version) return;
   if (busy) { again = true; return; }
   busy = true;
