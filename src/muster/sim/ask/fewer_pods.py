@@ -19,6 +19,7 @@ from muster.groups.applications import replicas_of
 from muster.model import volcano_job
 from muster.model.batch import Deployment, Job, ReplicaSet, ReplicationController, StatefulSet
 from muster.model.core import Pod
+from muster.model.custom import ConfiguredApplication
 from muster.model.kinds import plain
 from muster.model.meta import Object
 from muster.model.meta import key as key_of
@@ -26,6 +27,7 @@ from muster.model.quantity import canonical
 from muster.model.requests import amounts, requests
 from muster.model.scheduling import PodGroup
 from muster.sim.ask.answer import FEWER_PODS, Proposal
+from muster.sim.ask.described_sizes import numbers_in, with_number
 from muster.sim.ask.patches import patch_of
 from muster.sim.ask.trial import Asked, Tables
 
@@ -78,7 +80,7 @@ def fewer_pods(asked: Asked) -> Iterator[Proposal]:
 
 
 def sizes(job: Objects) -> Iterator[Size]:
-    """Yields the numbers of pods of the job that can be made smaller; kinds that a table describes have none."""
+    """Yields the numbers of pods of the job that can be made smaller."""
     for kind, of_kind in job.items():
         for key, obj in of_kind.items():
             match obj:
@@ -86,6 +88,8 @@ def sizes(job: Objects) -> Iterator[Size]:
                     yield from _of_volcano_job(job, kind, key, obj)
                 case Deployment() | ReplicaSet() | StatefulSet() | ReplicationController() | Job():
                     yield _of_workload(job, kind, key, obj)
+                case ConfiguredApplication():
+                    yield from _of_described(job, kind, key, obj)
                 case PodGroup():
                     yield from _of_pods(job, key, obj)
     loose = [pod for pod in job.get("Pod", {}).values() if GROUP not in pod.metadata.annotations]
@@ -109,8 +113,8 @@ def _of_workload(job: Objects, kind: str, key: str, obj: Object) -> Size:
     def resized(count: int) -> Tables:
         spec = getattr(obj, "spec")  # noqa: B009
         fields = {field: count}
-        if isinstance(obj, Job) and obj.spec.completions == now:
-            fields["completions"] = count
+        if isinstance(obj, Job) and obj.spec.completion_mode == "Indexed" and obj.spec.completions == now:
+            fields["completions"] = count  # an Indexed Job of which all pods run together
         return _with(job, replace(obj, spec=replace(spec, **fields)))
 
     return Size(kind, key, f"spec.{field}", 1 if now is None else now, 1, False, resized)
@@ -135,6 +139,15 @@ def _of_volcano_job(job: Objects, kind: str, key: str, obj: volcano_job.Job) -> 
 
         name = volcano_job.task_name(task, i)
         yield Size(kind, key, f"spec.tasks[{name}].replicas", task.replicas, least, strict, resized)
+
+
+def _of_described(job: Objects, kind: str, key: str, obj: ConfiguredApplication) -> Iterator[Size]:
+    for path, number in numbers_in(obj):
+
+        def resized(count: int, path: tuple[str | int, ...] = path) -> Tables:
+            return _with(job, replace(obj, spec=with_number(obj, path, count)))
+
+        yield Size(kind, key, ".".join(["spec", *map(str, path)]), number, 1, False, resized)
 
 
 def _of_pods(job: Objects, key: str, group: PodGroup | None) -> Iterator[Size]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from muster.model.finding import InputError
 from muster.sim.ask.answer import (
+    FEWER_PODS,
     MORE_QUOTA_AND_NODES,
     NEVER,
     RUNS_AFTER_EVICTIONS,
@@ -40,6 +41,8 @@ class Question:
                 "the job has no pods for this scheduler: give a workload or pods, and look at schedulerName"
                 " (--scheduler-name)"
             )
+        if self._trial.gated:
+            self.notes.append(f"not counted: {_pods(self._trial.gated)} with scheduling gates")
         self.first = self._first()
 
     @property
@@ -70,11 +73,11 @@ class Question:
         """Yields changes that let all pods of the job run now, each verified by a simulation."""
         if self.first.code not in (WAITS, RUNS_PARTLY):
             return
-        found = False
+        found = set()
         for proposal in self._single_changes():
-            found = True
+            found.add(proposal.code)
             yield proposal
-        if not found and len(self._queues) == 1:
+        if found <= {FEWER_PODS} and len(self._queues) == 1:
             yield from self._quota_and_nodes(*self._queues)
 
     def _single_changes(self) -> Iterator[Proposal]:

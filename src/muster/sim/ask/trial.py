@@ -38,6 +38,7 @@ class Trial:
     binds: dict[str, str] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
     promised: bool = False  # a pod of the job waits for capacity that is being released
+    gated: int = 0  # pods with scheduling gates beside others: no change of the cluster lets them run
     tasks: list[Task] = field(default_factory=list)  # the job's pods
 
     @property
@@ -99,7 +100,7 @@ class Asked:
     def _all_bound(self, run: Run) -> bool:
         """Returns whether every pod of the job is bound, without the cost of a look at all pods."""
         ours = self._tasks(run)
-        left = (task for task in ours if run.state.needs_node(task) and task.key not in run.bound)
+        left = (task for task in ours if not task.gated and run.state.needs_node(task) and task.key not in run.bound)
         return bool(ours) and next(left, None) is None and not self._absent(run)
 
     def _tasks(self, run: Run) -> list[Task]:
@@ -137,7 +138,11 @@ class Asked:
         trial.tasks = self._tasks(run)
         absent = self._absent(run)
         by_group: dict[str, list[Task]] = {}
+        gated = {task.key for task in trial.tasks if task.gated}
+        trial.gated = len(gated) if len(gated) < len(trial.tasks) else 0
         for task in trial.tasks:
+            if trial.gated and task.gated:
+                continue
             by_group.setdefault(shown_group(task), []).append(task)
             if task.pod.spec.node_name:
                 trial.binds[task.key] = task.pod.spec.node_name

@@ -79,6 +79,22 @@ def test_the_replicas_of_workloads_and_the_tasks_of_volcano_jobs_are_reduced() -
     assert load(answer.proposals[0].yaml)["spec"] == {"minAvailable": 4, "tasks": [{"name": "worker", "replicas": 3}]}
 
 
+def test_the_replicas_of_a_described_kind_are_reduced() -> None:
+    def role(count: int) -> Manifest:
+        return {"replicas": count, "template": {"spec": pod("x")["spec"]}}
+
+    spec = {"pytorchReplicaSpecs": {"Master": role(1), "Worker": role(5)}}
+    (change,) = proposed(asked([manifest("kubeflow.org/v1", "PyTorchJob", "pt", spec=spec)], node(cpu=4)))["fewer-pods"]
+    assert (change["field"], change["to"]) == ("spec.pytorchReplicaSpecs.Worker.replicas", 3)
+
+
+def test_gated_pods_beside_others_are_not_counted() -> None:
+    gated = pod("gated", schedulingGates=[{"name": "a/b"}])
+    answer = asked([pod("free"), gated], node())
+    assert answer.first.code == "runs-now" and "scheduling gates" in answer.notes[0]
+    assert asked([gated], node()).first.code == "never"
+
+
 def test_every_open_queue_that_takes_it_is_proposed() -> None:
     cluster = [node(), queue("small", capability={"cpu": "1"}), queue("large"), queue("shut", state="Closed")]
     found = proposed(asked(gang(2, "small"), *cluster))
