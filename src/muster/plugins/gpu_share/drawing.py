@@ -63,11 +63,12 @@ class GpuPicture(Picture):
                     f'stroke="#616161"/><text x="{x + 4}" y="{y + 18}" fill="#111">{letters[pod]}</text></g>'
                 )
                 used += parts
+            cells.append(f'<text x="{width + 30}" y="{y + 18}" fill="currentColor">{used}/{GPU_PARTS}</text>')
         title = escape(f"{self.node}: {self.title}")
         pods = "".join(f"<li><b>{letter}</b> {escape(pod)}</li>" for pod, letter in letters.items())
         return (
             f'<figure class="board"><figcaption>{title}</figcaption>'
-            f'<svg viewBox="0 0 {width + 32} {self.gpus * step}" width="{width + 32}" role="img" aria-label="{title}" '
+            f'<svg viewBox="0 0 {width + 95} {self.gpus * step}" width="{width + 95}" role="img" aria-label="{title}" '
             f'font-family="sans-serif" font-size="12">{"".join(cells)}</svg><ul>{pods}</ul></figure>'
         )
 

@@ -17,7 +17,7 @@ _WORDS = {
     "doubtful": "in doubt: the lists disagree",
     "unlisted": "not listed as free",
 }
-_COLOURS = {"free": "#e8f5e9", "faulty": "#c62828", "kept": "#fff3c4", "doubtful": "#ffe0b2", "unlisted": "#e0e0e0"}
+_COLOURS = {"free": "#e8f5e9", "faulty": "#ffcdd2", "kept": "#fff3c4", "doubtful": "#ffe0b2", "unlisted": "#e0e0e0"}
 _HOLDERS = ("#90caf9", "#ce93d8", "#a5d6a7", "#ffcc80", "#80cbc4", "#ef9a9a", "#b0bec5", "#e6ee9c")
 
 
@@ -84,13 +84,20 @@ def ascii(name: str, board: Board, held: Mapping[str, int]) -> str:
     for ring in rings:
         cells = "".join(f"[{letters.get(c.pod) or _MARKS[c.state]}{'' if c.network else '!'}]" for c in ring)
         lines.append(f"  {board.layout.part} {_ring(ring):<{width}}  {cells}")
-    flat = [chip for ring in rings for chip in ring]
     legend = [f"{letter} {pod}" for pod, letter in letters.items()]
-    legend += [f"{mark} {_WORDS[state]}" for state, mark in _MARKS.items() if any(c.state == state for c in flat)]
-    if not all(c.network for c in flat):
-        legend.append("! network faulty")
+    if any(c.state == "free" for ring in rings for c in ring):
+        legend.append(f"{_MARKS['free']} {_WORDS['free']}")
+    legend += [f"{mark} {text}" for mark, text in _legend(rings)]
     lines.append("  " + "; ".join(legend))
     return "\n".join(lines)
+
+
+def _legend(rings: list[list[Chip]]) -> list[tuple[str, str]]:
+    """Returns the marks of the states that occur, with their meaning; a free chip needs none."""
+    flat = [chip for ring in rings for chip in ring]
+    states = [state for state in _MARKS if state != "free" and any(c.state == state for c in flat)]
+    found = [(_MARKS[state], _WORDS[state]) for state in states]
+    return found if all(c.network for c in flat) else [*found, ("!", "network faulty")]
 
 
 def html(name: str, board: Board, held: Mapping[str, int]) -> str:
@@ -106,6 +113,7 @@ def html(name: str, board: Board, held: Mapping[str, int]) -> str:
     size = f"{48 + wide * step} {len(rings) * step}"
     title = escape(f"{name}: {board.layout.name}, {board.healthy} healthy{_remark(board)}")
     pods = "".join(f"<li><b>{letter}</b> {escape(pod)}</li>" for pod, letter in letters.items())
+    pods += "".join(f"<li><b>{mark}</b> {text}</li>" for mark, text in _legend(rings))
     return (
         f'<figure class="board"><figcaption>{title}</figcaption>'
         f'<svg viewBox="0 0 {size}" width="{48 + wide * step}" role="img" aria-label="{title}" '
@@ -118,7 +126,9 @@ def _cell(chip: Chip, x: int, y: int, letters: Mapping[str, str]) -> str:
     colour = _HOLDERS[at % len(_HOLDERS)] if chip.pod else _COLOURS[chip.state]
     edge = "#616161" if chip.network else "#c62828"
     title = escape(f"chip {chip.id}: {chip.words}")
-    label = letters.get(chip.pod, str(chip.id))
+    # Not by colour alone: a free chip shows its number, every other state has its mark.
+    label = letters.get(chip.pod) or f"{'' if chip.state == 'free' else _MARKS[chip.state]}{chip.id}"
+    label += "" if chip.network else "!"
     return (
         f'<g><title>{title}</title><rect x="{x}" y="{y + 2}" width="30" height="30" rx="4" fill="{colour}" '
         f'stroke="{edge}"/><text x="{x + 15}" y="{y + 21}" text-anchor="middle" fill="#111">{escape(label)}</text></g>'

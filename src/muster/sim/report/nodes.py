@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from muster.engine.core.jobs import Task
 from muster.model.markup import escape
 from muster.model.quantity import display
-from muster.sim.report.elements import (
-    OTHER_LETTER,
-    Piece,
-    amounts,
-    attribute,
-    bar,
-    empty,
-    hue,
-    letters,
-    shown,
-)
+from muster.sim.report.elements import LETTERS, Piece, amounts, attribute, bar, empty, shown
 from muster.sim.report.node_use import STATES, NodeUse, in_order, nodes_of, state_of
 from muster.sim.report.squares import squares
-from muster.sim.report.task_names import queue_of
+from muster.sim.report.task_names import QueueMarks, queue_of
 from muster.sim.result import Result
 
 MAX_BOXES = 50
@@ -35,9 +25,8 @@ def render(result: Result, *, names: bool = True) -> str:
         return empty("There are no nodes.")
     if len(nodes) > MAX_BOXES:
         return squares(nodes, names)
-    queues = sorted({*result.summary.queues, *(queue_of(task) for node in nodes for task in node.pods)} - {""})
-    marks = QueueMarks(queues)
-    parts = [marks.legend()]
+    marks = QueueMarks(result)
+    parts = [_legend(marks)]
     for group, members in by_group(nodes).items():
         if group or len({node.group for node in nodes}) > 1:
             parts.append(f"<h3>{shown(group or 'no group')}</h3>")
@@ -53,32 +42,15 @@ def by_group(nodes: Sequence[NodeUse]) -> dict[str, list[NodeUse]]:
     return found
 
 
-class QueueMarks:
-    """A letter and a colour for each queue."""
-
-    def __init__(self, queues: Sequence[str]) -> None:
-        self.letters: Mapping[str, str] = letters(queues)
-        self.hues = {name: hue(i) for i, name in enumerate(queues)}
-
-    def kind(self, queue: str) -> str:
-        return self.hues.get(queue, "other")
-
-    def letter(self, queue: str) -> str:
-        return self.letters.get(queue, "")
-
-    def legend(self) -> str:
-        """Returns the letters of the queues and the signs of a pod's state."""
-        queues = "".join(
-            f'<li><b class="letter {self.hues[name]}">{letter}</b> queue {shown(name)}</li>'
-            for name, letter in self.letters.items()
-            if letter != OTHER_LETTER
-        )
-        states = "".join(
-            f'<li><svg class="track sample" aria-hidden="true"><rect class="q h0 {kind}" width="100%" height="100%"/>'
-            f"</svg> {f'<b>{sign}</b> ' if sign else ''}{text}</li>"
-            for kind, (sign, text) in STATES.items()
-        )
-        return f'<ul class="legend">{queues}<li><b class="letter other">·</b> another scheduler</li>{states}</ul>'
+def _legend(marks: QueueMarks) -> str:
+    """Returns the letters of the queues and the signs of a pod's state."""
+    queues = "".join(f"<li>{marks.letter_box(name)} queue {shown(name)}</li>" for name in marks.queues[: len(LETTERS)])
+    states = "".join(
+        f'<li><svg class="track sample" aria-hidden="true"><rect class="q h0 {kind}" width="100%" height="100%"/>'
+        f"</svg> {f'<b>{sign}</b> ' if sign else ''}{text}</li>"
+        for kind, (sign, text) in STATES.items()
+    )
+    return f'<ul class="legend">{queues}<li>{marks.letter_box("")} another scheduler</li>{states}</ul>'
 
 
 def _box(result: Result, node: NodeUse, marks: QueueMarks) -> str:
@@ -114,12 +86,11 @@ def _bar(result: Result, node: NodeUse, resource: str, tasks: Sequence[Task], ma
 def _pod(result: Result, task: Task, marks: QueueMarks) -> str:
     queue, state = queue_of(task), state_of(result, task)
     sign, text = STATES[state]
-    letter = marks.letter(queue) or "·"
     request = amounts(task.shape.amounts) or "no request"
     devices = result.devices_of(task.key)
     request += f"; devices {devices}" if devices else ""
     mark = f' <b title="{text}">{sign}</b>' if sign else ""
     return (
-        f'<li class="pod {marks.kind(queue)} {state}"{attribute("pod", task.key)}><b>{letter}</b>{mark} '
+        f'<li class="pod {marks.kind(queue)} {state}"{attribute("pod", task.key)}><b>{marks.letter(queue)}</b>{mark} '
         f'{shown(task.key)} <span class="soft">{shown(request)}</span></li>'
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from muster.model.quantity import display
+from muster.sim.difference import Difference, GroupDifference
 from muster.sim.report import figures
 from muster.sim.report.elements import empty, shown, table
 from muster.sim.report.frame import Section, document
@@ -37,8 +38,10 @@ def differences(comparison: Comparison) -> list[Section]:
     rows = [(pod, a or "–", b or "–") for pod, (a, b) in comparison.placements.items()]
     waits = [(pod, a or "–", b or "–") for pod, (a, b) in comparison.pending.items()]
     head = ("pod", one, two)
+    groups = Difference(comparison.first, comparison.second).groups
     return [
         Section("figures", "Figures", table(("", one, two), _figures(comparison), "Figures of both runs")),
+        Section("groups-that-differ", "Groups that differ", _groups(groups, one, two), f"{len(groups):,}"),
         Section("placements-that-differ", "Placements that differ", _differing(head, rows), f"{len(rows):,}"),
         Section("waiting-pods-that-differ", "Waiting pods that differ", _differing(head, waits), f"{len(waits):,}"),
     ]
@@ -55,8 +58,16 @@ def _figures(comparison: Comparison) -> Rows:
             yield f"queue {queue}, {name}", display(name, a_used.get(name, 0)), display(name, b_used.get(name, 0))
 
 
-def _differing(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def _groups(groups: Sequence[GroupDifference], one: str, two: str) -> str:
+    """Returns a table of the groups: how many pods are bound, moved, evicted or waiting only in the second run."""
+    kinds = ("bound", "moved", "evicted", "spared", "waiting", "removed")
+    rows = [(g.group, g.queue, *(f"{len(getattr(g, kind)):,}" for kind in kinds)) for g in groups]
+    caption = f"Pods by group: how {two} differs from {one}"
+    return _differing(("group", "queue", *kinds), rows, caption)
+
+
+def _differing(head: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> str:
     if not rows:
         return empty("There is no difference.")
     more = empty(f"and {len(rows) - MAX_ROWS:,} more; -o json has all") if len(rows) > MAX_ROWS else ""
-    return table(head, rows[:MAX_ROWS]) + more
+    return table(head, rows[:MAX_ROWS], caption) + more

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
+from muster.sim.group_names import shown_group
 from muster.sim.report.elements import attribute, counted, empty, html_table, node_link, pod_link, shown
-from muster.sim.report.task_names import group_of, queue_of
+from muster.sim.report.task_names import queue_of
 from muster.sim.result import Result
 
 MAX_ROWS = 300
@@ -37,8 +38,7 @@ def _by_group(result: Result) -> str:
     groups: dict[tuple[str, str], Counter[str]] = {}
     for pod, node in result.binds.items():
         task = tasks.get(pod)
-        name = group_of(task)
-        where = f"{task.namespace}/{name}" if task is not None and name else "(single pods)"
+        where = shown_group(task) if task is not None else pod
         groups.setdefault((queue_of(task), where), Counter())[node] += 1
     rows = [
         f"<td>{shown(queue)}</td><td>{shown(group)}</td><td class=\"n\">{nodes.total():,}</td><td>{counted(nodes)}</td>"

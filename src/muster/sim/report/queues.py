@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from muster.engine.core.jobs import Queue
 from muster.engine.core.resources import exact_sum
 from muster.model.quantity import display
-from muster.sim.report.elements import Piece, attribute, bar, empty, html_table, hue, shown
+from muster.sim.report.elements import Piece, attribute, bar, empty, html_table, shown
+from muster.sim.report.task_names import QueueMarks
 from muster.sim.result import Result
 from muster.sim.summary import QueueShare
 
@@ -22,7 +23,8 @@ def render(result: Result) -> str:
     Borrowed is what is allocated above the deserved amount: other queues may reclaim it.
     """
     tree = Tree(result)
-    rows = [row for number, (name, level) in enumerate(tree.walk()) for row in _rows(tree, name, level, number)]
+    marks = QueueMarks(result)
+    rows = [row for name, level in tree.walk() for row in _rows(tree, name, level, marks)]
     if not rows:
         return ""
     legend = '<p class="soft">In a bar of the whole cluster: D deserved, G guaranteed, L limit.</p>'
@@ -79,7 +81,7 @@ class Tree:
             open_ += [(child, level + 1) for child in reversed(self.children.get(name, []))]
 
 
-def _rows(tree: Tree, name: str, level: int, number: int) -> Iterator[str]:
+def _rows(tree: Tree, name: str, level: int, marks: QueueMarks) -> Iterator[str]:
     share, queue = tree.shares[name], tree.queues.get(name)
     guaranteed = queue.guarantee if queue is not None else {}
     allocated = tree.allocated[name]
@@ -88,20 +90,21 @@ def _rows(tree: Tree, name: str, level: int, number: int) -> Iterator[str]:
         parts = (allocated, share.deserved, guaranteed, share.capability)
         has, deserved, kept, limit = (part.get(resource) for part in parts)
         total = max(tree.totals.get(resource, 0), 1)
-        marks = {letter: n / total for letter, n in (("D", deserved), ("G", kept), ("L", limit)) if n is not None}
+        ticks = {letter: n / total for letter, n in (("D", deserved), ("G", kept), ("L", limit)) if n is not None}
         over = max((has or 0) - deserved, 0) if deserved is not None else None
-        drawn = bar([Piece((has or 0) / total, f"q {hue(number)}")], marks) if resource else ""
+        drawn = bar([Piece((has or 0) / total, f"q {marks.kind(name)}")], ticks) if resource else ""
         numbers = "".join(f'<td class="n">{_amount(resource, n)}</td>' for n in (has or 0, deserved, kept, over, limit))
         head = f"<td>{shown(resource or '–')}</td><td>{drawn}</td>{numbers}"
-        yield (_name(name, level, len(resources), queue) if i == 0 else "") + head
+        yield (_name(marks.letter_box(name), name, level, len(resources), queue) if i == 0 else "") + head
 
 
-def _name(name: str, level: int, rows: int, queue: Queue | None) -> str:
+def _name(letter: str, name: str, level: int, rows: int, queue: Queue | None) -> str:
     branch = '<span aria-hidden="true">└ </span>' if level else ""
     notes = [] if queue is None else [f"weight {queue.weight}"] * (queue.weight != 1) + ["closed"] * (not queue.open)
     note = f' <span class="soft">{", ".join(notes)}</span>' if notes else ""
     kind = f'class="level{min(level, MAX_LEVEL)}"'
-    return f'<th scope="rowgroup" rowspan="{rows}" {kind}{attribute("queue", name)}>{branch}{shown(name)}{note}</th>'
+    cell = f'<th scope="rowgroup" rowspan="{rows}" {kind}{attribute("queue", name)}>'
+    return f"{cell}{branch}{letter} {shown(name)}{note}</th>"
 
 
 def _amount(resource: str, amount: float | None) -> str:
