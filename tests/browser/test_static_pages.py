@@ -9,23 +9,30 @@ import pytest
 
 from browser.clusters import CLUSTERS, CONFIGURATION, LONG, NAME
 from browser.conftest import accessible, by_keyboard, page_height, screenshot
+from builders.replays import example
+from fakes.sweep_cells import finished
 from muster.sim.api import explain, simulate
 from muster.sim.demo import chapters
 from muster.sim.demo.report import page as demo_page
+from muster.sim.replay.page import page as replay_page
 from muster.sim.report import explanation
 from muster.sim.report.frame import document
 from muster.sim.report.pages import comparison_page, page
 from muster.sim.report.views import VIEWS
 from muster.sim.result import Comparison, Result
+from muster.sim.sweep.comparison import compare
+from muster.sim.sweep.page import page as sweep_page
+from muster.sim.sweep.report import warnings_of
+from muster.sim.sweep.table import rows_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
     from browser.conftest import OpenPage
 
-MAX_HEIGHT = {"demo": 12_000, "empty": 1_500, "large": 12_000, "errors": 8_000, "hostile": 16_000}
+MAX_HEIGHT = {"demo": 12_000, "empty": 1_500, "large": 13_000, "errors": 8_000, "hostile": 16_000}
 SHOWN = {
-    "demo": [view.name for view in VIEWS],
+    "demo": [view.name for view in VIEWS if view.name != "warnings"],
     "empty": ["waiting", "evictions", "queues", "nodes"],
     "large": ["waiting", "evictions", "queues", "gangs", "nodes", "topology", "timeline", "placements"],
     "errors": ["warnings", "waiting", "evictions", "queues", "gangs", "nodes", "groups", "policies"],
@@ -73,9 +80,9 @@ def test_a_cluster_is_a_page(name: str, open_page: OpenPage, tmp_path: Path) -> 
 
 def test_the_keyboard_reaches_the_contents_and_what_is_folded(open_page: OpenPage, tmp_path: Path) -> None:
     shown = opened(open_page, tmp_path, page(run("demo"), "demo"))
-    assert by_keyboard(shown, 4) == ["#content", "#warnings", "#waiting", "#evictions"]
+    assert by_keyboard(shown, 4) == ["#content", "#waiting", "#evictions", "#queues"]
     shown.keyboard.press("Enter")
-    assert shown.evaluate("location.hash") == "#evictions"
+    assert shown.evaluate("location.hash") == "#queues"
     shown.locator("summary").first.focus()
     before = shown.locator("details[open]").count()
     shown.keyboard.press("Enter")
@@ -116,3 +123,21 @@ def test_the_demo_is_a_page(open_page: OpenPage, tmp_path: Path) -> None:
     assert shown.get_by_text("NOT AS DESIGNED").count() == 0
     accessible(shown)
     screenshot(shown, "demo")
+
+
+def test_replays_are_a_page(open_page: OpenPage, tmp_path: Path) -> None:
+    shown = opened(open_page, tmp_path, replay_page([example(), example("b.yaml", 3.0)], "Two configurations"))
+    nothing_ran(shown)
+    assert shown.locator("main > section").first.get_attribute("id") == "summary"
+    assert page_height(shown) <= 8_000
+    accessible(shown)
+    screenshot(shown, "replay")
+
+
+def test_a_sweep_is_a_page(open_page: OpenPage, tmp_path: Path) -> None:
+    done = finished()
+    rows, compared = rows_of(done), compare(done.cells, done.results)
+    shown = opened(open_page, tmp_path, sweep_page("A sweep", rows, compared, warnings_of(done)))
+    nothing_ran(shown)
+    accessible(shown)
+    screenshot(shown, "sweep")

@@ -12,6 +12,7 @@ from muster.sim.traces.table import Trace
 
 GPU = "nvidia.com/gpu"
 NAN = float("nan")
+BAD = "<script>alert(1)</script>"
 
 
 def trace(submit: Sequence[float], duration: Sequence[float], **columns: Any) -> Trace:
@@ -82,3 +83,23 @@ def sampled(interval: float, intervals: int, queues: Sequence[str], **parts: Any
     values |= {name: np.array(part, dtype=np.float64) for name, part in parts.items()}
     cubes = {name: values[name].reshape(k, q, 1) for name in ("allocated", "used", "deserved")}
     return Samples(interval, interval * np.arange(k), (GPU,), tuple(queues), **(values | cubes))
+
+
+def example(
+    name: str = "a.yaml", slow: float = 1.0, jobs: int = 40, queues: tuple[str, ...] = ("blue", "red"), **more: Any
+) -> Replay:
+    """Jobs of several queues and sizes, one every 600 s; one never starts."""
+    number = np.arange(jobs)
+    made = trace(
+        (600.0 * number).tolist(), [900.0] * jobs,
+        queue=number % len(queues), queues=queues, gpus=1 + number % 12, epoch=1_500_000_000.0,
+    )  # fmt: skip
+    start = made.submit + slow * number
+    start[jobs // 2] = NAN
+    parts = np.ones((20, len(queues)))
+    samples = sampled(
+        (600.0 * jobs + 900) / 20, 20, queues,
+        allocated=parts, used=0.5 * parts, deserved=2 * parts, waiting=parts, running=parts, fragment=np.ones(20),
+    )  # fmt: skip
+    reasons = {jobs // 2: f"{BAD} Insufficient cpu"}
+    return replayed(made, start.tolist(), (start + 900).tolist(), samples, name=name, reasons=reasons, **more)

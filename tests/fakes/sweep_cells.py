@@ -10,6 +10,10 @@ from typing import Any
 
 from muster.model.finding import InputError
 from muster.sim.sweep.cell import Cell
+from muster.sim.sweep.processes import Failure
+from muster.sim.sweep.run import SweepResult
+
+EVIL = '<script>alert("x")</script>'
 
 
 def squared(shared: int, cell: Cell) -> dict[str, Any]:
@@ -72,3 +76,15 @@ def failing_replay(inputs: object, cell: Cell) -> dict[str, Any]:
     if cell.seed == 2:
         raise ValueError("seed 2 fails")
     return {"metrics": metrics_of({"1": 10.0})}
+
+
+def finished() -> SweepResult:
+    """A sweep with two clusters, a configuration with a hostile name, and a cell that failed."""
+    cells = [Cell("jobs", "8 nodes", name, seed, f"{name}-{seed}") for name in ("fifo", EVIL) for seed in (1, 2)]
+    cells.append(Cell("jobs", "9 nodes", EVIL, 1, "other"))
+    results = {
+        "fifo-1": {"metrics": metrics_of({"1": 10})}, "fifo-2": {"metrics": metrics_of({"1": 20})},
+        f"{EVIL}-1": {"metrics": metrics_of({"1": 5}, warnings=["a <b>"])},
+        f"{EVIL}-2": {"metrics": metrics_of({"1": 16}, warnings=["a <b>"])},
+    }  # fmt: skip
+    return SweepResult(cells, results, {"other": Failure("out of\nmemory")}, 0)

@@ -2,44 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
 from builders.pages import Checker, self_contained
-from builders.replays import NAN, replayed, sampled, trace
+from builders.replays import BAD, NAN, replayed, trace
+from builders.replays import example as run
 from muster.sim.replay.page import page
-from muster.sim.replay.records import Replay
 from muster.sim.replay.tables import HIGHER, LOWER, best_of, summary_tables
-
-BAD = "<script>alert(1)</script>"
 
 
 def checked(text: str) -> Checker:
     found = self_contained(text)
     assert ">nan" not in text and " nan" not in text
     return found
-
-
-def run(
-    name: str = "a.yaml", slow: float = 1.0, jobs: int = 40, queues: tuple[str, ...] = ("blue", "red"), **more: Any
-) -> Replay:
-    """Jobs of several queues and sizes, one every 600 s; one never starts."""
-    number = np.arange(jobs)
-    made = trace(
-        (600.0 * number).tolist(), [900.0] * jobs,
-        queue=number % len(queues), queues=queues, gpus=1 + number % 12, epoch=1_500_000_000.0,
-    )  # fmt: skip
-    start = made.submit + slow * number
-    start[jobs // 2] = NAN
-    parts = np.ones((20, len(queues)))
-    samples = sampled(
-        (600.0 * jobs + 900) / 20, 20, queues,
-        allocated=parts, used=0.5 * parts, deserved=2 * parts, waiting=parts, running=parts, fragment=np.ones(20),
-    )  # fmt: skip
-    reasons = {jobs // 2: f"{BAD} Insufficient cpu"}
-    return replayed(made, start.tolist(), (start + 900).tolist(), samples, name=name, reasons=reasons, **more)
 
 
 def test_the_page_is_whole_and_needs_nothing_from_outside() -> None:

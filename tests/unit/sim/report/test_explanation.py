@@ -36,13 +36,14 @@ def test_the_best_node_comes_first_and_numbers_stand_in_the_cells() -> None:
 def test_victims_protections_and_the_gang_are_shown() -> None:
     victim = {"pod": "d/v", "group": "d/low", "queue": "q", "priority": 1, "node": "n1"}
     kept = {"pod": "d/k", "group": "d/k", "rule": "budget", "plugin": "pdb", "text": "1 evicted > 0 allowed"}
-    option = {"where": "n1", "possible": True, "action": "preempt", "victims": [victim], "protected": [kept], "text": BAD}
+    option: dict[str, Any] = {"where": "n1", "possible": True, "action": "preempt", "text": BAD}
+    option |= {"victims": [victim], "protected": [kept]}
     failing = {"pod": "d/g-1", "role": "worker", "reason": "Insufficient cpu"}
     gang = {"name": "d/g", "minimum": 2, "pods": 3, "placed": 1, "failing": failing}
     terms = [{"plugin": "binpack", "term": None, "node": 90.0, "runner_up": 1.5, "difference": 88.5}]
     deciding = {"node": "n1", "runner_up": "n2", "difference": 88.5, "terms": terms}
     html = rendered(plain(evictions=[option], gang=gang, deciding=deciding, cycle=2, placed_before=7, notes=["a note"]))
     checked(html)
-    for text in ("d/v", "1 evicted &gt; 0 allowed", "d/g-1", "role worker", "+88.5", "in cycle 2, after 7 other", "a note"):
+    for text in ("d/v", "1 evicted &gt; 0 allowed", "d/g-1", "role worker", "+88.5", "in cycle 2, after 7", "a note"):
         assert text in html
     assert BAD not in html

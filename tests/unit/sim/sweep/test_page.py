@@ -4,31 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
-from html.parser import HTMLParser
 
 import pyarrow.parquet as pq
 
-from fakes.sweep_cells import metrics_of
-from muster.sim.sweep.cell import Cell
+from builders.pages import self_contained
+from fakes.sweep_cells import EVIL, finished
 from muster.sim.sweep.comparison import compare
 from muster.sim.sweep.page import page
-from muster.sim.sweep.processes import Failure
 from muster.sim.sweep.report import warnings_of
-from muster.sim.sweep.run import SweepResult
 from muster.sim.sweep.table import HEAD, csv_table, parquet_table, plain_result, rows_of
-
-EVIL = '<script>alert("x")</script>'
-
-
-def finished() -> SweepResult:
-    cells = [Cell("jobs", "8 nodes", name, seed, f"{name}-{seed}") for name in ("fifo", EVIL) for seed in (1, 2)]
-    cells.append(Cell("jobs", "9 nodes", EVIL, 1, "other"))
-    results = {
-        "fifo-1": {"metrics": metrics_of({"1": 10})}, "fifo-2": {"metrics": metrics_of({"1": 20})},
-        f"{EVIL}-1": {"metrics": metrics_of({"1": 5}, warnings=["a <b>"])},
-        f"{EVIL}-2": {"metrics": metrics_of({"1": 16}, warnings=["a <b>"])},
-    }  # fmt: skip
-    return SweepResult(cells, results, {"other": Failure("out of\nmemory")}, 0)
 
 
 def test_the_table_has_a_row_for_each_cell() -> None:
@@ -44,31 +28,11 @@ def test_the_table_has_a_row_for_each_cell() -> None:
     assert table.column("waiting_mean").to_pylist() == [10.0, 20.0, 5.0, 16.0, None]
 
 
-class Tags(HTMLParser):
-    """Counts what is open, and finds scripts and references."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.found: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found += [tag, *(name for name, _ in attrs)]
-        if tag not in ("meta", "path", "rect"):
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag in self.open:
-            assert self.open.pop() == tag
-
-
 def test_the_page_marks_the_best_and_contains_nothing_of_the_input_unescaped() -> None:
     done = finished()
     rows, comparisons = rows_of(done), compare(done.cells, done.results)
     text = page(f"{EVIL} grid", rows, comparisons, warnings_of(done))
-    tags = Tags()
-    tags.feed(text)
-    assert tags.open == [] and not {"script", "src", "style="} & set(tags.found)
+    self_contained(text)
     assert 'aria-label="best">★</span> 10.5 s ± 7.78 s' in text
     assert "is not compared here: a cell failed" in text and "out of memory" in text
     assert "seed 1 and 1 more: a &lt;b&gt;" in text
