@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from browser.clusters import CLUSTERS, CONFIGURATION, LONG, NAME
+from browser.clusters import CLUSTERS, CONFIGURATION, LONG, NAME, large
 from browser.conftest import accessible, by_keyboard, page_height, screenshot
 from builders.replays import example
 from fakes.sweep_cells import finished
@@ -74,7 +74,16 @@ def test_a_cluster_is_a_page(name: str, open_page: OpenPage, tmp_path: Path) -> 
     # A wide table scrolls by itself; the page does not.
     assert shown.evaluate("document.documentElement.scrollWidth") <= shown.viewport_size["width"]  # type: ignore[index]
     screenshot(shown, f"simulate-{name}")
-    screenshot(shown, f"simulate-{name}", dark=True)
+    if name == "demo":
+        screenshot(shown, f"simulate-{name}", dark=True)
+    if name != "large":
+        accessible(shown, contrast=name == "demo")
+
+
+def test_squares_are_accessible(open_page: OpenPage, tmp_path: Path) -> None:
+    result = simulate(large(nodes=120, pods=300))
+    shown = opened(open_page, tmp_path, page(result, "The large cluster, smaller"))
+    assert shown.locator(".squares rect[data-node]").count() == 120
     accessible(shown)
 
 
@@ -101,7 +110,7 @@ def test_two_runs_are_one_page(open_page: OpenPage, tmp_path: Path) -> None:
     shown = opened(open_page, tmp_path, comparison_page(both))
     assert shown.locator("main > section").first.get_attribute("id") == "figures"
     assert shown.locator("#first-nodes").count() == shown.locator("#second-nodes").count() == 1
-    accessible(shown)
+    accessible(shown, contrast=False)
     screenshot(shown, "compare")
 
 
@@ -112,7 +121,7 @@ def test_an_explanation_is_a_page(name: str, pod: str, open_page: OpenPage, tmp_
     shown = opened(open_page, tmp_path, document(pod, [explanation.render(found)], "explain"))
     nothing_ran(shown)
     assert shown.locator("table").count() > 0
-    accessible(shown)
+    accessible(shown, contrast=name == "demo")
     screenshot(shown, f"explain-{name}")
 
 
@@ -121,7 +130,7 @@ def test_the_demo_is_a_page(open_page: OpenPage, tmp_path: Path) -> None:
     nothing_ran(shown)
     assert shown.locator("nav a").count() == shown.locator("main > section").count() == 6
     assert shown.get_by_text("NOT AS DESIGNED").count() == 0
-    accessible(shown)
+    accessible(shown, contrast=False)
     screenshot(shown, "demo")
 
 
@@ -139,5 +148,5 @@ def test_a_sweep_is_a_page(open_page: OpenPage, tmp_path: Path) -> None:
     rows, compared = rows_of(done), compare(done.cells, done.results)
     shown = opened(open_page, tmp_path, sweep_page("A sweep", rows, compared, warnings_of(done)))
     nothing_ran(shown)
-    accessible(shown)
+    accessible(shown, contrast=False)
     screenshot(shown, "sweep")
