@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
+import click
 import pytest
 
 from documents import PAGES, ROOT, Reader, SavedFile, anchors, commands, links, saved_files, says, steps, targets
-from muster.cli import VERBS
+from muster.cli import VERBS, main
 from muster.config import DEFAULT
 from reference_pages import GENERATED
 from yaml_blocks import problems
@@ -63,6 +65,23 @@ def test_every_link_to_a_file_leads_somewhere(page: Path) -> None:
 def test_every_verb_that_a_document_names_is_there(page: Path) -> None:
     named = set(re.findall(r"`muster ([a-z][a-z-]*)", page.read_text("utf-8")))
     assert sorted(named - VERBS.keys()) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_option_that_a_document_gives_to_a_command_is_there(page: Path) -> None:
+    typed = re.findall(r"(?:^|`|\| )muster ([a-z][a-z-]*)([^|`#$\n]*)", page.read_text("utf-8"), re.MULTILINE)
+    given = {(verb, option) for verb, rest in typed for option in re.findall(r"(?<= )--?[a-zA-Z][\w-]*", rest)}
+    assert sorted((verb, option) for verb, option in given if verb in VERBS and option not in options_of(verb)) == []
+
+
+@cache
+def options_of(verb: str) -> set[str]:
+    """The options of a command and its sub-commands."""
+    command = main.get_command(click.Context(main), verb)
+    assert command is not None
+    inner = command.commands.values() if isinstance(command, click.Group) else ()
+    options = [option for one in (command, *inner) for option in one.params]
+    return {"-h", "--help", *(text for option in options for text in (*option.opts, *option.secondary_opts))}
 
 
 def blocks() -> list[tuple[str, str]]:
