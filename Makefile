@@ -13,7 +13,7 @@ UV := $(shell command -v uv 2>/dev/null)
 .PHONY: help venv demo test check docs e2e again browser bench clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 venv: $(VENV)/.live ## a virtual environment with muster in it, and what it needs on a live cluster
 
@@ -43,6 +43,12 @@ again: $(VENV)/.dev ## the tests against a real control plane that failed the la
 
 browser: $(VENV)/.browser ## tests of the pages in chromium (on the PATH); screenshots are in build/screenshots
 	$(BIN)/pytest -q tests/browser
+
+release: $(VENV)/.dev ## wheel, sdist, SBOM and checksums of the last commit in dist/
+	$(BIN)/python deploy/release.py
+
+release-check: $(VENV)/.dev ## the release is reproducible, and its wheel runs on every supported Python that is found
+	$(BIN)/python deploy/release_check.py
 
 bench: $(VENV)/.made ## how fast it is, on this machine
 	$(BIN)/muster bench

@@ -138,7 +138,7 @@ def says(expected: list[str], printed: list[str]) -> bool:
 
 def targets() -> set[str]:
     """What `make` can make."""
-    return set(re.findall(r"^([a-z0-9]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    return set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
 
 def links(page: Path) -> list[tuple[str, str]]:
