@@ -12,7 +12,7 @@ from muster.engine.core.jobs import Task
 from muster.engine.core.plan import Eviction
 from muster.model.pod_states import is_finished, is_terminating
 from muster.sim.group_names import shown_group
-from muster.sim.result import Result
+from muster.sim.result import Result, plain_eviction
 
 __all__ = ["Difference", "GroupDifference"]
 
@@ -36,8 +36,8 @@ class GroupDifference:
             "queue": self.queue,
             "bound": self.bound,
             "moved": {pod: list(nodes) for pod, nodes in self.moved.items()},
-            "evicted": [_plain(eviction) for eviction in self.evicted],
-            "spared": [_plain(eviction) for eviction in self.spared],
+            "evicted": [plain_eviction(eviction) for eviction in self.evicted],
+            "spared": [plain_eviction(eviction) for eviction in self.spared],
             "waiting": self.waiting,
             "removed": self.removed,
         }
@@ -119,7 +119,3 @@ def _nodes(result: Result) -> Mapping[str, str]:
         for key, task in result.state.tasks.items()
         if task.pod.spec.node_name and not is_finished(task.pod) and not is_terminating(task.pod)
     }
-
-
-def _plain(eviction: Eviction) -> dict[str, str]:
-    return {"pod": eviction.pod, "node": eviction.node, "for": eviction.by, "by": eviction.rule}

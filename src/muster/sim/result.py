@@ -65,7 +65,7 @@ class Result:
             "binds": dict(sorted(self.binds.items())),
             "pipelined": dict(sorted(self.pipelined.items())),
             "evicts": [eviction.pod for eviction in self.evictions],
-            "evictions": [{"pod": e.pod, "node": e.node, "for": e.by, "by": e.rule} for e in self.evictions],
+            "evictions": [plain_eviction(eviction) for eviction in self.evictions],
             "pending": dict(sorted(self.pending.items())),
             "devices": dict(sorted(self.devices.items())),
             "shares": {
@@ -137,3 +137,8 @@ class Comparison:
 
 def _differing(one: dict[str, str], two: dict[str, str]) -> dict[str, Pair]:
     return {pod: (one.get(pod), two.get(pod)) for pod in sorted({*one, *two}) if one.get(pod) != two.get(pod)}
+
+
+def plain_eviction(eviction: Eviction) -> dict[str, str]:
+    """Returns an eviction as every command prints it with -o json."""
+    return {"pod": eviction.pod, "node": eviction.node, "for": eviction.by, "by": eviction.rule}

@@ -10,6 +10,7 @@ from muster.engine.core.plan import Eviction
 from muster.model.meta import timestamp
 from muster.model.yamltext import dump_all
 from muster.sim.inputs import LoadedConfig
+from muster.sim.result import plain_eviction
 
 __all__ = ["Answer", "FirstAnswer", "Proposal", "Start"]
 
@@ -131,8 +132,3 @@ class Answer:
         if self.start is not None:
             plain["start"] = self.start.to_dict()
         return plain if self.configuration is None else {**plain, "configuration": self.configuration.to_dict()}
-
-
-def plain_eviction(eviction: Eviction) -> dict[str, str]:
-    """Returns an eviction as `muster simulate -o json` prints it."""
-    return {"pod": eviction.pod, "node": eviction.node, "for": eviction.by, "by": eviction.rule}

@@ -104,11 +104,13 @@ class Asked:
         return bool(ours) and next(left, None) is None and not self._absent(run)
 
     def _tasks(self, run: Run) -> list[Task]:
-        """Returns the pods of the job: its own, and those that its workloads own."""
+        """Returns the pods of the job for this scheduler: its own, and those that its workloads own."""
         state, objects = run.state, run.cluster.store.everything()
         pods, others = self.job.get("Pod", {}), {kind for kind in self.job if kind != "Pod"}
 
         def belongs(task: Task) -> bool:
+            if task.pod.spec.scheduler_name not in state.ours:
+                return False
             if task.key in pods:
                 return True
             if not others or not task.pod.metadata.owner_references:

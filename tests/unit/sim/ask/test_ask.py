@@ -217,6 +217,8 @@ def test_the_input_is_not_changed() -> None:
 def test_a_job_without_pods_is_bad_input() -> None:
     with pytest.raises(InputError, match="no pods"):
         asked([group("g")], node())
+    with pytest.raises(InputError, match="schedulerName"):
+        asked([pod("p", schedulerName="other")], node())
 
 
 def test_the_json_has_stable_keys() -> None:
