@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 
@@ -13,6 +14,7 @@ LARGEST = 2**60
 # More than any quantity needs, and little enough for a hostile manifest.
 _MAX_CHARS = 64
 _LARGEST_EXPONENT = 64
+_MAX_SHORT = 6  # digits that people read at a glance
 
 _NUMBER = re.compile(r"([+-]?)(\d+\.?\d*|\.\d+)(?:(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE])|[eE]([+-]?\d+))?", re.ASCII)
 _WHOLE = re.compile(r"-?\d{1,18}", re.ASCII)
@@ -126,8 +128,24 @@ def canonical(name: str, amount: int) -> str:
     return _bytes(whole) if name == "ephemeral-storage" or name.startswith("hugepages-") else str(whole)
 
 
+def exact(name: str, amount: float) -> str:
+    """Formats an amount of the resource `name` as a quantity without rounding, also one that is not whole."""
+    if amount == int(amount):
+        return canonical(name, int(amount))
+    return f"{Decimal(amount):f}{'' if name in ('memory', 'pods') else 'm'}"
+
+
 def display(name: str, amount: float) -> str:
-    """Formats an amount of the resource `name` for people, rounded to six digits: cores, bytes, whole devices."""
+    """Formats an amount for people: as in a manifest (`500m`, `1536Mi`) if that is short, else rounded."""
+    if amount == int(amount):
+        text = canonical(name, int(amount))
+        if len(text.rstrip("KMGTPEim")) <= _MAX_SHORT:
+            return text
+    return rounded(name, amount)
+
+
+def rounded(name: str, amount: float) -> str:
+    """Formats an amount of the resource `name`, rounded to six digits: cores, bytes, whole devices."""
     if name == "memory":
         return _rounded_bytes(amount)
     if name == "pods":

@@ -218,6 +218,7 @@ def fill_summary(result: Result, scheduler: Scheduler, now: float) -> None:
         figures.gpu_fragmentation = summary.gpu_fragmentation(session)
         shared = summary.shared_gpus(session) if figures.gpu_fragmentation is not None else {}
         figures.queues = summary.queue_shares(state, summary.deserved(session), shared)
+        figures.utilisation = summary.utilisation(state, sum(shared.values()))
         result.pictures = pictures(session)
     finally:
         session.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
 
@@ -17,7 +17,7 @@ from muster.engine.core.session import Session
 from muster.engine.core.state import State
 from muster.engine.devices.fragmentation import Fragmentation
 from muster.engine.evictions.budgets import ledger_of
-from muster.model.quantity import display
+from muster.model.quantity import display, exact, rounded
 
 Amounts = Mapping[str, float]
 GPU = "nvidia.com/gpu"
@@ -32,9 +32,31 @@ class QueueShare:
     deserved: Amounts
     capability: Amounts
 
-    def to_dict(self) -> dict[str, dict[str, str]]:
+    def to_dict(self) -> dict[str, object]:
+        """Returns the amounts for people, rounded, and under `exact` as quantities."""
         parts = {"allocated": self.allocated, "deserved": self.deserved, "capability": self.capability}
-        return {p: {name: display(name, n) for name, n in sorted(amounts.items())} for p, amounts in parts.items()}
+        return {**{part: _texts(of, rounded) for part, of in parts.items()},
+                "exact": {part: _texts(of, exact) for part, of in parts.items()}}  # fmt: skip
+
+
+def _texts(amounts: Amounts, form: Callable[[str, float], str]) -> dict[str, str]:
+    return {name: form(name, amount) for name, amount in sorted(amounts.items())}
+
+
+@dataclass(frozen=True, slots=True)
+class Utilisation:
+    """How much of a resource the pods on nodes request, and how much the nodes have, in internal units."""
+
+    resource: str
+    used: int
+    allocatable: int
+
+    def to_dict(self) -> dict[str, str]:
+        return {"used": exact(self.resource, self.used), "allocatable": exact(self.resource, self.allocatable)}
+
+    def __str__(self) -> str:
+        """`88 of 96 nvidia.com/gpu`"""
+        return f"{display(self.resource, self.used)} of {display(self.resource, self.allocatable)} {self.resource}"
 
 
 @dataclass(slots=True)
@@ -45,17 +67,21 @@ class Summary:
     evicted: int = 0
     nodes: int = 0
     queues: dict[str, QueueShare] = field(default_factory=dict)
+    utilisation: dict[str, Utilisation] = field(default_factory=dict)  # of each resource that pods request
     fragmentation: dict[str, float] = field(default_factory=dict)
     gpu_fragmentation: Fragmentation | None = None  # None: no pod shares a GPU
     settled: bool = False
     warnings: list[str] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, object]:
-        figures = {k: v for k, v in asdict(self).items() if k not in ("queues", "gpu_fragmentation")}
+        """Returns the value of `summary` in -o json."""
+        figures = {k: v for k, v in asdict(self).items() if k not in ("queues", "gpu_fragmentation", "utilisation")}
         if self.gpu_fragmentation is not None:
             figures["gpu_fragmentation"] = self.gpu_fragmentation.to_dict()
         queues = {name: share.to_dict() for name, share in sorted(self.queues.items())}
-        return {**figures, "fragmentation": {k: round(v, 6) for k, v in self.fragmentation.items()}, "queues": queues}
+        used = {name: one.to_dict() for name, one in self.utilisation.items()}
+        ratios = {name: round(ratio, 6) for name, ratio in self.fragmentation.items()}
+        return {**figures, "utilisation": used, "fragmentation": ratios, "queues": queues}
 
 
 def queue_shares(
@@ -78,6 +104,21 @@ def queue_shares(
         allocated = {resource: amount for resource, amount in allocated.items() if amount}
         shares[name] = QueueShare(allocated, deserved.get(name, queue.deserved), queue.capability)
     return shares
+
+
+def utilisation(state: State, shared: int = 0) -> dict[str, Utilisation]:
+    """Returns the use of each resource that pods request, sorted by name. `shared`: thousandths of shared GPUs, which
+    no request counts."""
+    view = state.nodes.everything()
+    axis = view.nodes.axis
+    asked = {name for task in state.tasks.values() for name in task.shape.amounts} - {"pods"}
+    asked |= {GPU} if shared else set()
+    found = {}
+    for name in sorted(asked & set(axis.rows)):
+        row = axis.rows[name]
+        used = exact_sum(view.used[row]) + (shared if name == GPU else 0)
+        found[name] = Utilisation(name, used, exact_sum(view.alloc[row]))
+    return found
 
 
 def gpu_fragmentation(session: Session) -> Fragmentation | None:
