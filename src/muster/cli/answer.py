@@ -6,18 +6,25 @@ rich is imported only when a table is made.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from threading import Timer
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 
 import click
 
+from muster.cli.progress import progress as waiting
+from muster.model.natural_order import natural
+
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, ConsoleOptions
     from rich.table import Table
     from rich.text import Text
+
+__all__ = [
+    "console", "counted", "is_wide", "plural", "print_json", "print_objects", "print_page", "row", "some", "styled",
+    "table", "waiting",
+]  # fmt: skip
 
 PIPE_COLUMNS = 10_000  # the width if stdout is not a terminal: nothing is wrapped or cut
 
@@ -44,44 +51,58 @@ def print_objects(objects: list[dict[str, Any]], form: str) -> None:
     click.echo(dump_all(objects or [{"apiVersion": "v1", "kind": "List", "items": []}]), nl=False)
 
 
+def is_wide() -> bool:
+    """Whether the command was called with `-o wide`: everything is shown."""
+    context = click.get_current_context(silent=True)
+    return context is not None and context.params.get("form") == "wide"
+
+
+class _Trimmed:
+    """A stream that removes the spaces at the end of lines."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream, self._rest = stream, ""
+        self.encoding = stream.encoding
+
+    def write(self, text: str) -> int:
+        *lines, self._rest = (self._rest + text).split("\n")
+        self._stream.write("".join(f"{line.rstrip(' ')}\n" for line in lines))
+        return len(text)
+
+    def flush(self) -> None:
+        self._stream.write(self._rest.rstrip(" "))
+        self._rest = ""
+        self._stream.flush()
+
+    def isatty(self) -> bool:
+        return False
+
+
 def console() -> Console:
-    """Returns a console on stdout: coloured on a terminal, plain and unwrapped in a pipe; rich respects NO_COLOR."""
+    """Returns a console on stdout: coloured on a terminal, plain and unwrapped in a pipe. With NO_COLOR set there are
+    no escape codes at all, neither for colours nor for bold text."""
     from rich.console import Console
 
-    width = None if sys.stdout.isatty() else PIPE_COLUMNS
-    return Console(markup=False, highlight=False, emoji=False, width=width)
-
-
-@contextmanager
-def waiting(what: str) -> Iterator[None]:
-    """On a terminal, shows a line on stderr while the work takes longer than a second."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    shown = False
-
-    def show() -> None:
-        nonlocal shown
-        shown = True
-        click.echo(f"\r{what} …", err=True, nl=False)
-
-    timer = Timer(1.0, show)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        if shown:
-            click.echo("\r\x1b[K", err=True, nl=False)
+    form: dict[str, Any] = {"markup": False, "highlight": False, "emoji": False}
+    if not sys.stdout.isatty():
+        return Console(**form, width=PIPE_COLUMNS, file=cast("IO[str]", _Trimmed(sys.stdout)))
+    return Console(**form, color_system=None if os.environ.get("NO_COLOR") else "auto")
 
 
 def table(title: str, *columns: str) -> Table:
-    """Makes a table with a title; the cells are taken as they are, never as markup."""
+    """Makes a table with a heading ("" for none); the cells are taken as they are, never as markup."""
     from rich import box
     from rich.table import Table
 
-    made = Table(title=styled(title, "bold"), title_justify="left", box=box.SIMPLE_HEAD, show_edge=False)
+    class Headed(Table):
+        """A table below its heading, which may be wider than the table."""
+
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Any]:
+            if title:
+                yield styled(title, "bold")
+            yield from super().__rich_console__(console, options)
+
+    made = Headed(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for column in columns:
         made.add_column(styled(column), overflow="fold")
     return made
@@ -102,7 +123,8 @@ def styled(text: str = "", style: str = "") -> Text:
 
 
 def some(names: Sequence[str], most: int = 5) -> str:
-    """Returns the first few names, and how many more there are."""
+    """Returns the first few names, and how many more there are; all with `-o wide`."""
+    most = len(names) if is_wide() else most
     shown = ", ".join(names[:most])
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 
@@ -112,7 +134,11 @@ def counted(names: Iterable[str]) -> str:
     counts: dict[str, int] = {}
     for name in names:
         counts[name] = counts.get(name, 0) + 1
-    return some([f"{name} ×{n}" if n > 1 else name for name, n in sorted(counts.items())], 8)
+    return some([f"{name} ×{n}" if n > 1 else name for name, n in sorted(counts.items(), key=_by_name)], 8)
+
+
+def _by_name(item: tuple[str, object]) -> Any:
+    return natural(item[0])
 
 
 def plural(n: int, what: str) -> str:

@@ -78,9 +78,7 @@ def _step(console: Console, number: str, step: Step) -> None:
     console.print(styled(f"{number} {step.asks}", "bold cyan"))
     console.print(styled(f"{MARGIN} -c {step.config} -f {' '.join(step.files)}", "dim"))
     for grid in step.grids:
-        console.print(styled(grid.title))
-        shown = table("", *grid.head)
-        shown.title = None
+        shown = table(grid.title, *grid.head)
         for cells in grid.rows:
             row(shown, *cells)
         console.print(shown)
