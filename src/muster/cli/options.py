@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import wraps
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -13,8 +13,13 @@ from muster.cli import VERBOSITY
 from muster.cli.flags import option, options_of
 from muster.process.settings import CONFIG, ClusterSettings
 
+if TYPE_CHECKING:
+    from muster.sim.changes import Changes
+    from muster.sim.filters import Filter
+
 F = TypeVar("F", bound=Callable[..., object])
 Command = Callable[..., None]
+Names = tuple[str, ...]
 
 
 def _remember(ctx: click.Context, param: click.Parameter, value: int) -> int:
@@ -64,6 +69,55 @@ def files(*, required: bool) -> Callable[[Command], Command]:
         return given(click.argument("more", nargs=-1, type=click.Path(), metavar="")(gathered))
 
     return add
+
+
+def changes(command: Command) -> Command:
+    """The what-if options `--set`, `--remove`, `--clone-node`, `--times` and `--cordon`, as the parameter `changes`."""
+
+    @wraps(command)
+    def gathered(*, sets: Names, removals: Names, clones: Names, times: int, cordons: Names, **others: Any) -> None:
+        from muster.sim.changes import Changes
+
+        if times != 1 and not clones:
+            raise click.UsageError("--times belongs to --clone-node NODE")
+        made: Changes = Changes(clones=clones, times=times, fields=sets, cordons=cordons, removals=removals)
+        command(changes=made, **others)
+
+    for flag in (
+        click.option("--cordon", "cordons", multiple=True, metavar="NODE",
+                     help="Change the input: no further pod is placed on the node. May be given several times."),
+        click.option("--times", type=click.IntRange(1, 100_000), default=1, metavar="N",
+                     help="How many clones of each node --clone-node makes. Default: 1."),
+        click.option("--clone-node", "clones", multiple=True, metavar="NODE", help="Change the input: add a node like "
+                     "this one, without its pods, as NODE-clone-1. May be given several times."),
+        click.option("--remove", "removals", multiple=True, metavar="KIND/NAME", help="Change the input: remove an "
+                     "object, such as node/n3 or pod/NAMESPACE/NAME. May be given several times."),
+        click.option("--set", "sets", multiple=True, metavar="KIND/NAME.FIELD=VALUE", help="Change the input: set a "
+                     "field of an object, such as queue/x.spec.weight=4. May be given several times."),
+    ):  # fmt: skip
+        gathered = flag(gathered)
+    return gathered
+
+
+def filters(command: Command) -> Command:
+    """`-n`, `--queue` and `--node`, as the parameter `shown`."""
+
+    @wraps(command)
+    def gathered(*, namespaces: Names, queues: Names, nodes: Names, **others: Any) -> None:
+        from muster.sim.filters import Filter
+
+        shown: Filter = Filter(namespaces, queues, nodes)
+        command(shown=shown, **others)
+
+    several = "May be given several times."
+    for flag in (
+        click.option("--node", "nodes", multiple=True, metavar="NODE", help=f"Show only pods on this node. {several}"),
+        click.option("--queue", "queues", multiple=True, metavar="NAME", help=f"Show only this queue. {several}"),
+        click.option("-n", "--namespace", "namespaces", multiple=True, metavar="NAME",
+                     help=f"Show only pods of this namespace. {several}"),
+    ):  # fmt: skip
+        gathered = flag(gathered)
+    return gathered
 
 
 def keep_going(command: F) -> F:

@@ -9,6 +9,7 @@ import click
 from muster.cli import options, selection
 from muster.cli.answer import counted, plural, row, some, styled, table
 from muster.cli.help import Command
+from muster.model.natural_order import natural
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -110,7 +111,7 @@ _WORDS = {
 def differences(groups: list[GroupDifference]) -> object:
     """Returns the table of what differs, a row for each group and kind of difference."""
     found = table("Decisions that differ, by group", "group", "queue", "", "pods", "details")
-    for group in groups:
+    for group in sorted(groups, key=lambda group: natural(group.group)):
         first = True
         for kind in KINDS:
             pods = getattr(group, kind)

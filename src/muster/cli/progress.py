@@ -11,9 +11,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from shutil import get_terminal_size
 from threading import Event, Thread
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
-__all__ = ["Progress", "progress"]
+if TYPE_CHECKING:
+    from muster.engine.core.state import State
+
+__all__ = ["Progress", "duration", "pods_placed", "progress"]
 
 FIRST_S = 2.0
 INTERVAL_S = 0.5
@@ -85,6 +88,26 @@ def progress(what: str, unit: str = "", stream: TextIO | None = None, first: flo
         if width:
             out.write(f"\r{' ' * width}\r")
             out.flush()
+
+
+@contextmanager
+def pods_placed(what: str) -> Iterator[Callable[[State], None]]:
+    """Shows how many pods a simulation has placed; it calls the function with its state when it starts."""
+    with progress(what, "pods") as shown:
+        most = 0
+
+        def started(state: State) -> None:
+            def sample() -> tuple[int, int]:
+                nonlocal most
+                pending = sum(job.count[Status.PENDING] for job in list(state.jobs.values()))
+                most = max(most, pending)
+                return most - pending, most
+
+            from muster.engine.core.jobs import Status
+
+            shown.sample = sample
+
+        yield started
 
 
 def duration(seconds: float) -> str:

@@ -133,7 +133,8 @@ def _queues(console: Console, result: Result, shown: Filter | None) -> None:
         if shown and shown.queues and name not in shown.queues:
             continue
         share = shares[name]
-        resources = sorted({*share.allocated, *share.deserved, *share.capability} - ({"pods"} if not is_wide() else set()))
+        hidden = set() if is_wide() else {"pods"}
+        resources = sorted({*share.allocated, *share.deserved, *share.capability} - hidden)
         for i, resource in enumerate(resources):
             cells = [
                 display(resource, part[resource]) if resource in part else "–"
@@ -150,7 +151,6 @@ def show_comparison(console: Console, comparison: Comparison, shown: Filter) -> 
     from muster.cli.plan import differences
     from muster.sim.difference import Difference
 
-    one, two = comparison.names
     groups = shown.groups(Difference(comparison.first, comparison.second).groups)
     if groups:
         console.print(differences(groups))
@@ -158,7 +158,7 @@ def show_comparison(console: Console, comparison: Comparison, shown: Filter) -> 
         _by_pod(console, comparison)
     console.print(_figures(comparison))
     same = len(comparison.first.binds) - sum(1 for a, _ in comparison.placements.values() if a is not None)
-    text = f"{plural(same, 'placement')} equal, {len(comparison.placements):,} different ({one}; {two})"
+    text = f"{plural(same, 'placement')} equal, {len(comparison.placements):,} different"
     console.print(styled(text, "bold"))
 
 

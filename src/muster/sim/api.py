@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -11,6 +11,7 @@ from muster.cluster.job_groups import GATES, with_job_groups
 from muster.cluster.manifests import Manifests
 from muster.cycle.configure import effective as effective_config
 from muster.engine.core.session import Log, silent
+from muster.engine.core.state import State
 from muster.model.finding import Finding, InputError, in_order
 from muster.sim import explain as explaining
 from muster.sim import simulate as simulation
@@ -58,18 +59,20 @@ def simulate(
     keep_going: bool = False,
     feature_gates: FeatureGates | None = None,
     log: Log = silent,
+    started: Callable[[State], None] | None = None,
 ) -> Result:
     """Schedules the pods of a cluster until nothing changes, or for so many cycles.
 
     `cluster` is a path, an object or a list of them; `config` is a path or a mapping in Volcano's format. The clock
     starts at `now`, by default at the latest timestamp in the input. `workload_kinds` are files that describe further
     workload kinds. With `keep_going`, objects that cannot be used are left out. `feature_gates` are those of the
-    cluster that change what controllers create (WorkloadWithJob). Raises InputError if the input cannot be used.
+    cluster that change what controllers create (WorkloadWithJob). `started` is called with the state before the first
+    cycle. Raises InputError if the input cannot be used.
     """
     configuration, manifests = _inputs(cluster, config, scheduler_names, keep_going, workload_kinds, feature_gates)
     start = start_time(now, manifests)
     result = simulation.simulate(
-        configuration.scheduler, manifests.objects, start, scheduler_names, cycles, log, manifests.unusable
+        configuration.scheduler, manifests.objects, start, scheduler_names, cycles, log, manifests.unusable, started
     )
     result.configuration = configuration
     result.findings = in_order([*configuration.findings, *manifests.findings])

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from muster.engine.core.jobs import Task
@@ -14,7 +14,7 @@ from muster.model.pod_states import is_finished, is_terminating
 from muster.sim.group_names import shown_group
 from muster.sim.result import Result, plain_eviction
 
-__all__ = ["Difference", "GroupDifference"]
+__all__ = ["Difference", "GroupDifference", "plain_groups"]
 
 
 @dataclass(slots=True)
@@ -86,10 +86,14 @@ class Difference:
 
     def to_dict(self) -> dict[str, object]:
         """Returns the groups with a difference, and the number of pods of each kind."""
-        groups = self.groups
-        kinds = ("bound", "moved", "evicted", "spared", "waiting", "removed")
-        counts = {kind: sum(len(getattr(group, kind)) for group in groups) for kind in kinds}
-        return {"counts": counts, "groups": [group.to_dict() for group in groups]}
+        return plain_groups(self.groups)
+
+
+def plain_groups(groups: Sequence[GroupDifference]) -> dict[str, object]:
+    """Returns what -o json has of the groups, with the number of pods of each kind of difference."""
+    kinds = ("bound", "moved", "evicted", "spared", "waiting", "removed")
+    counts = {kind: sum(len(getattr(group, kind)) for group in groups) for kind in kinds}
+    return {"counts": counts, "groups": [group.to_dict() for group in groups]}
 
 
 class _Owners:

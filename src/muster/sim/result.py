@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from muster.cluster.embedded import EmbeddedCluster
 from muster.engine.core.hooks import Picture
@@ -78,9 +80,12 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Compares two configurations on one input: placements, fragmentation, shares of queues, pending pods."""
+    """Compares two simulations: placements, fragmentation, shares of queues, pending pods.
 
-    names: tuple[str, str]  # of the configurations
+    They have different configurations or different inputs.
+    """
+
+    names: tuple[str, str]  # of the configurations or of the inputs
     first: Result
     second: Result
 
@@ -111,8 +116,11 @@ class Comparison:
         one, two = self.first.summary.queues, self.second.summary.queues
         return {name: (one[name].allocated, two[name].allocated) for name in sorted({*one} & {*two})}
 
-    def to_dict(self) -> dict[str, object]:
-        """Returns the first run's decisions, the other's under `other`, and where they differ: [first, second]."""
+    def to_dict(self, by_group: Mapping[str, object] = MappingProxyType({})) -> dict[str, object]:
+        """Returns the first run's decisions, the other's under `other`, and where they differ: [first, second].
+
+        `by_group` is `plain_groups` of the difference by group.
+        """
         one, two = self.first.decisions(), self.second.decisions()
         shares = [run.summary.queues for run in (self.first, self.second)]
         pair = [run.configuration for run in (self.first, self.second)]
@@ -130,6 +138,7 @@ class Comparison:
                     for name, pair in self.fragmentation.items()
                 },
                 "queues": {name: [share[name].to_dict()["allocated"] for share in shares] for name in self.allocated},
+                **by_group,
             },
             **({"configurations": used} if used else {}),
         }

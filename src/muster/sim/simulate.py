@@ -9,7 +9,7 @@ changes any more. If the simulation repeats a state (two jobs that evict each ot
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from time import perf_counter
 from typing import Protocol
 
@@ -58,12 +58,15 @@ def simulate(
     cycles: int | None = None,
     log: Log = silent,
     unusable: Mapping[str, str] | None = None,
+    started: Callable[[State], None] | None = None,
 ) -> Result:
     """Runs cycles until nothing changes, or the given number. `unusable` are objects that were left out, with the
-    reason."""
+    reason. `started` is called with the state before the first cycle."""
     run = Run(scheduler, *open_cluster(objects, now, scheduler_names), log)
     run.unusable = unusable or {}
     run.warnings.update(dict.fromkeys(warnings(scheduler.config, run.state, log)))
+    if started is not None:
+        started(run.state)
     run.until_settled(cycles)
     return run.finish()
 

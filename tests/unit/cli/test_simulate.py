@@ -82,7 +82,7 @@ def test_two_configurations_are_compared(tmp_path: Path) -> None:
     answer = json.loads(call(*options, "--compare", str(other), "-o", "json").stdout)
     assert answer["differences"]["placements"]
     table = call(*options, "--compare", str(other)).stdout
-    assert "Placements that differ" in table and "fragmentation" not in answer["differences"]["placements"]
+    assert "Decisions that differ, by group" in table and "fragmentation" not in answer["differences"]["placements"]
     assert call(*options, "--compare", str(other), "-o", "html").stdout.startswith("<!doctype html>")
 
 

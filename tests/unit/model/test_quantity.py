@@ -119,10 +119,13 @@ def test_the_canonical_amount_can_be_read_back(name: str, amount: int, written: 
 @pytest.mark.parametrize(
     ("name", "amount", "shown"),
     [
-        ("cpu", 1500, "1.5"),
+        ("cpu", 1500, "1500m"),
+        ("cpu", 1234567, "1234.57"),
+        ("cpu", 10000 / 3, "3.33333"),
         ("cpu", 3 * 10**12, "3000000000"),
         ("cpu", -2000, "-2"),
-        ("memory", 1536 << 20, "1.5Gi"),
+        ("memory", 1536 << 20, "1536Mi"),
+        ("memory", 32779500 << 10, "31.261Gi"),
         ("memory", 3 << 60, "3Ei"),
         ("memory", 0, "0"),
         ("pods", 110, "110"),
@@ -131,5 +134,21 @@ def test_the_canonical_amount_can_be_read_back(name: str, amount: int, written: 
         ("nvidia.com/gpu", 8000, "8"),
     ],
 )
-def test_an_amount_for_people_has_at_most_six_digits(name: str, amount: int, shown: str) -> None:
+def test_an_amount_for_people_is_as_in_a_manifest_or_has_six_digits(name: str, amount: float, shown: str) -> None:
     assert quantity.display(name, amount) == shown
+
+
+@pytest.mark.parametrize(
+    ("name", "amount", "written"),
+    [
+        ("cpu", 1500, "1500m"),
+        ("cpu", 10000 / 3, "3333.33333333333348491578362882137298583984375m"),
+        ("memory", (1 << 62) + 1, "4611686018427387905"),
+        ("memory", 0.5, "0.5"),
+        ("nvidia.com/gpu", 8000.0, "8"),
+    ],
+)
+def test_the_exact_amount_is_a_quantity_of_the_same_value(name: str, amount: float, written: str) -> None:
+    assert quantity.exact(name, amount) == written
+    unit = 1 if name == "memory" else 1000
+    assert quantity.parse(written) * unit == Fraction(amount)

@@ -1,0 +1,58 @@
+"""The progress of long work: counts and the remaining time, on a terminal only, without escape codes."""
+
+from __future__ import annotations
+
+import io
+import time
+
+from muster.cli.progress import Progress, duration, progress
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_line_has_counts_and_the_remaining_time() -> None:
+    now = [0.0]
+    shown = Progress("replaying", "jobs", clock=lambda: now[0])
+    assert shown.line() == "replaying: 0 s"
+    shown.update(0, 5_000)
+    now[0] = 10.0
+    shown.update(1_000, 5_000)
+    assert shown.line() == "replaying: 1,000 of 5,000 jobs, about 40 s left"
+    shown.update(1_000)
+    assert shown.line() == "replaying: 1,000 jobs, 10 s"
+
+
+def test_what_was_done_before_does_not_count_for_the_speed() -> None:
+    now = [0.0]
+    shown = Progress("sweeping", "cells", clock=lambda: now[0])
+    shown.update(90, 100)
+    now[0] = 60.0
+    shown.update(95, 100, "1 failed")
+    assert shown.line() == "sweeping: 95 of 100 cells (1 failed), about 60 s left"
+
+
+def test_it_is_shown_after_a_while_on_a_terminal_and_removed_at_the_end() -> None:
+    out = Terminal()
+    with progress("reading", "lines", stream=out, first=0.01) as shown:
+        shown.sample = lambda: (1, 2)
+        limit = time.monotonic() + 5
+        while not out.getvalue() and time.monotonic() < limit:
+            time.sleep(0.01)
+    text = out.getvalue()
+    assert text.startswith("\rreading: 1 of 2 lines")
+    assert text.endswith("\r") and not text.rstrip("\r").split("\r")[-1].strip()
+    assert "\x1b" not in text
+
+
+def test_a_pipe_and_quick_work_show_nothing() -> None:
+    pipe, terminal = io.StringIO(), Terminal()
+    with progress("reading", stream=pipe, first=0.0), progress("reading", stream=terminal):
+        pass
+    assert pipe.getvalue() == terminal.getvalue() == ""
+
+
+def test_durations_are_readable() -> None:
+    assert [duration(s) for s in (0, 59, 90, 3_599, 7_500)] == ["0 s", "59 s", "2 min", "1 h 0 min", "2 h 5 min"]
