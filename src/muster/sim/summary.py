@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -32,7 +33,7 @@ class QueueShare:
     deserved: Amounts
     capability: Amounts
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Any]:
         """Returns the amounts for people, rounded, and under `exact` as quantities."""
         parts = {"allocated": self.allocated, "deserved": self.deserved, "capability": self.capability}
         return {**{part: _texts(of, rounded) for part, of in parts.items()},
