@@ -5,6 +5,7 @@ A colour never carries information alone: beside it there is a letter, a sign or
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from string import ascii_lowercase, ascii_uppercase
@@ -17,6 +18,7 @@ LETTERS = ascii_uppercase + ascii_lowercase
 OTHER_LETTER = "*"  # of everything after the last letter
 MAX_TEXT = 400  # characters of a name or a reason on a page
 MAX_NAMES = 40
+_NUMBER = re.compile(r"\d[\d.,]*[A-Za-z]{0,2}\b")
 LETTER_PERCENT = 9.0  # a piece of a bar that is narrower has no letter
 
 
@@ -35,6 +37,11 @@ def shown(text: str, most: int = MAX_TEXT) -> str:
     if len(text) > most:
         return f"{escape(text[:most])}… <span class=\"soft\">({len(text):,} characters)</span>"
     return escape(text)
+
+
+def without_numbers(text: str) -> str:
+    """Returns what texts that differ only in numbers and quantities have in common."""
+    return _NUMBER.sub("#", text)
 
 
 def attribute(name: str, value: str) -> str:

@@ -9,7 +9,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from muster.sim.explain import Explanation
-from muster.sim.report.elements import attribute, empty, html_table, names, node_link, pod_link, shown, table
+from muster.sim.report.elements import (
+    attribute,
+    empty,
+    html_table,
+    names,
+    node_link,
+    pod_link,
+    shown,
+    table,
+    without_numbers,
+)
 from muster.sim.report.warnings import warning_list
 
 MAX_NODES = 40  # rows of the heat map
@@ -125,12 +135,12 @@ def _score(value: float | None) -> str:
 
 
 def _refusals(nodes: Mapping[str, Plain]) -> str:
-    """Returns the reasons of the nodes that are not feasible, by plugin and code, the most frequent first."""
+    """Returns the reasons of the nodes that are not feasible, the most frequent first; numbers make no difference."""
     found: dict[tuple[str, str], list[tuple[str, str]]] = {}
     cured: dict[tuple[str, str], bool] = {}
     for name, node in nodes.items():
         for reason in node["reasons"]:
-            key = reason["plugin"], reason["code"]
+            key = reason["plugin"], without_numbers(reason["text"])
             found.setdefault(key, []).append((name, reason["text"]))
             cured[key] = cured.get(key, False) or reason["resolvable"]
     rows = []

@@ -24,7 +24,7 @@ def render(result: Result) -> str:
     table = _table(result, complete, "Gangs that have their minimum")
     if len(complete) > OPEN_ROWS:
         table = f"<details><summary>{len(complete):,} complete gangs</summary>{table}</details>"
-    head = f"<p>{len(complete):,} of {len(found):,} gangs have their minimum.</p>"
+    head = f"<p>{len(complete):,} of {len(found):,} gangs have their minimum. In a bar: M minimum.</p>"
     return head + _table(result, starving, "Gangs that lack pods") + table
 
 

@@ -26,7 +26,8 @@ def render(result: Result) -> str:
         parts += [f'<p class="warning">{shown(line)}</p>' for line in _remarks(policy)]
         parts.append(html_table(HEAD, rows, f"Applications of {key}") if rows else empty("No application is bound."))
         parts.append(_moves(result, key))
-    return "\n".join(part for part in parts if part)
+    legend = ['<p class="soft">In a bar of all replicas: D desired.</p>'] if parts else []
+    return "\n".join(part for part in [*legend, *parts] if part)
 
 
 def _remarks(policy: PropagationPolicy | OverridePolicy) -> Iterator[str]:

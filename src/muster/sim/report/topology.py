@@ -84,7 +84,11 @@ class Drawing:
         path = self.cut.path(level, segment)
         name = shown(path.rpartition("/")[2], 80)
         count = f'<span class="soft">{len(members):,} node{"s" * (len(members) != 1)}</span>'
-        gangs = self._gangs(members) if self.named else ""
+        if self.named:
+            gangs = self._gangs(members)
+        else:
+            number = len({gang for node in members for gang in self.on[node]})
+            gangs = f'<span class="soft">{number:,} gang{"s" * (number != 1)}</span>'
         return f'<div class="domain"{attribute("domain", path)}><div><b>{name}</b> {count} {gangs}</div>{inner}</div>'
 
     def _gangs(self, members: Iterable[int]) -> str:

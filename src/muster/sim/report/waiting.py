@@ -6,14 +6,13 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 
-from muster.sim.report.elements import attribute, empty, html_table, names, shown
+from muster.sim.report.elements import attribute, empty, html_table, names, shown, without_numbers
 from muster.sim.report.task_names import queue_of
 from muster.sim.result import Result
 
 MAX_CAUSES = 100
 MAX_REASON = 1000  # characters
 _GANG = re.compile(r"\s*\d+/\d+ tasks in gang unschedulable: .*", re.DOTALL)
-_NUMBER = re.compile(r"\d[\d.,]*[A-Za-z]{0,2}\b")
 
 
 @dataclass(slots=True)
@@ -72,4 +71,4 @@ def _shape(reason: str, pod: str, group: str) -> str:
     text = _GANG.sub("", reason) or reason
     for name in (pod, group):
         text = text.replace(name, "…") if name else text
-    return _NUMBER.sub("#", text)
+    return without_numbers(text)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from builders.files import full_cluster, manifests, scheduler
 from builders.manifests import Manifest, group, manifest, node, pod, queue
 from builders.pages import self_contained
-from muster.sim.report import evictions, gangs, groups, nodes, queues, timeline, waiting
+from muster.sim.api import simulate as simulate_files
+from muster.sim.report import evictions, gangs, groups, nodes, policies, queues, timeline, waiting
 from muster.sim.report.frame import Section, document
 from muster.sim.report.pages import page
 from muster.sim.report.views import VIEWS
@@ -98,6 +100,13 @@ def test_node_groups_show_their_nodes() -> None:
     api = "groupmanagement.kubeedge.io/v1alpha1"
     made = manifest(api, "NodeGroup", "east", spec={"nodes": ["n1", "gone"]})
     assert re.search(r"east 1 of 1 cpu 1 of 8 .*n1", words(groups.render(run(node("n1"), made, pod("p")))))
+
+
+def test_policies_show_counts_and_the_pods_that_they_move() -> None:
+    case = Path(__file__).parents[3] / "cases" / "groups" / "design-example" / "cluster.yaml"
+    text = words(policies.render(simulate_files(case)))
+    assert "hangzhou D 3 3 3 none" in text
+    assert "default/nginx-5d4-2 node-c beijing propagation" in text
 
 
 def test_a_page_has_the_same_bytes_each_time_and_a_table_of_contents() -> None:
