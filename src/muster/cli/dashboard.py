@@ -42,14 +42,12 @@ def dashboard(
     """Serve a read-only page about a cluster, and a JSON API.
 
     The page has queues, waiting pods with their causes, gangs, nodes, topology, devices, policies and a timeline.
-    With -f it shows manifests or a snapshot, with --replay a trace of jobs, else the live cluster. It listens on
-    loopback; nothing is written to the cluster, and no Secret is read.
+    With -f it shows manifests or a snapshot, with --replay a trace of jobs on the cluster of -f or --nodes, else the
+    live cluster. It listens on loopback; nothing is written to the cluster, and no Secret is read.
     """
     from muster.cli.reading import BadInput
     from muster.process.logs import Log
 
-    if traces and files:
-        raise click.UsageError("give -f or --replay, not both (the cluster of a replay is given with --nodes)")
     if nodes and not traces:
         raise click.UsageError("--nodes needs --replay")
     log = Log(verbosity)
@@ -64,7 +62,7 @@ def dashboard(
     from muster.sim.dashboard.service import serve_source
 
     try:
-        source = _replay(traces, nodes, configs, settings, keep_going) if traces else _files(
+        source = _replay(traces, nodes, files, configs, settings, keep_going) if traces else _files(
             files, configs, settings, now, keep_going, log
         )  # fmt: skip
         serve_source(source, settings, tls, _started)
@@ -128,16 +126,23 @@ def _files(
 
 
 def _replay(
-    traces: Sequence[str], nodes: Sequence[str], configs: Sequence[str], settings: DashboardSettings, keep_going: bool
-) -> Source:
+    traces: Sequence[str], nodes: tuple[str, ...], files: tuple[str, ...], configs: Sequence[str],
+    settings: DashboardSettings, keep_going: bool,
+) -> Source:  # fmt: skip
     from muster.cli.configuration import config_from_objects
+    from muster.cli.reading import BadInput, print_findings
     from muster.cli.replay import read_replay_cluster
     from muster.cli.trace_options import read_traces
+    from muster.model.finding import InputError
     from muster.sim.dashboard.inputs import ReplayInput
     from muster.sim.dashboard.sources import ReplaySource
     from muster.sim.replay.run import ReplayOptions
 
-    manifests = read_replay_cluster(tuple(nodes), (), ReplayOptions().gpu_resource, keep_going)
+    try:
+        manifests = read_replay_cluster(nodes, files, ReplayOptions().gpu_resource, keep_going)
+    except InputError as fault:
+        print_findings(fault.findings)
+        raise BadInput(f"muster: {fault.message}") from None
     texts = _texts(configs) or [config_from_objects(manifests.objects, settings.scheduler_names)]
     given = ReplayInput(
         read_traces(traces), manifests.objects, ReplayOptions(scheduler_names=settings.scheduler_names)
