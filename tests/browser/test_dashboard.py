@@ -163,12 +163,12 @@ def test_an_update_keeps_the_focus_and_what_is_open_and_is_announced(open_page: 
         loaded(page)
         page.locator("#waiting summary").click()
         page.locator("#waiting [data-pod='default/p-3']").focus()
-        found = source_of([node(), node("n2"), *waits, pod("p-6", nodeSelector={"none": "yes"})]).board.result
+        found = source_of([node(), node("n2"), *waits, pod("p-6", nodeSelector={"none": "yes"})]).display.result
         assert found is not None
 
         def publish() -> None:
-            source.board.result = found
-            source.board.publish(found, 1.0)
+            source.display.result = found
+            source.display.publish(found, 1.0)
 
         began = time.monotonic()
         site.on_loop(publish)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable
@@ -55,8 +56,9 @@ class InThread:
 class Site:
     """`with Site(source) as site: site.get("/api/v1/status")`."""
 
-    def __init__(self, source: Source, **settings: Any) -> None:
+    def __init__(self, source: Source, tls: ssl.SSLContext | None = None, **settings: Any) -> None:
         self.source = source
+        self._tls = tls
         self.listener: Listener
         self._settings = DashboardSettings(cluster=ClusterSettings(), port=0, **settings)
         self._loop = uvloop.new_event_loop()  # as on a live cluster
@@ -75,9 +77,9 @@ class Site:
         self._loop.close()
 
     async def _run(self) -> None:
-        async with served(self.source.board, self._settings) as self.listener:
+        async with served(self.source.display, self._settings, self._tls) as self.listener:
             task = asyncio.create_task(self.source.run())
-            while self.source.board.frame is None:
+            while self.source.display.rendering is None:
                 await asyncio.sleep(0.01)
             self._started.set()
             await self._stop.wait()

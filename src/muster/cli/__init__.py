@@ -66,7 +66,7 @@ EXAMPLES = (
 )
 """A first session; the help of each command has an example of its own."""
 
-LIVE = ("aiohttp", "cryptography", "kubernetes", "multidict", "prometheus_client", "yarl")
+LIVE = ("aiohttp", "cryptography", "kubernetes", "multidict", "prometheus_client", "uvloop", "yarl")
 """Packages of the extra `live`, and those of their dependencies that are imported, too."""
 
 VERBOSITY = "muster.verbosity"

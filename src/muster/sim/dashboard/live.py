@@ -31,7 +31,7 @@ from muster.scheduler.inbox import Observed
 from muster.scheduler.loop import SWITCH_INTERVAL_S
 from muster.scheduler.queueing_hints import Hint, queueing_hint
 from muster.scheduler.service import KINDS
-from muster.sim.dashboard.board import Board
+from muster.sim.dashboard.display import Display
 from muster.sim.dashboard.inputs import ClusterInput, Input
 from muster.sim.dashboard.observe import observed
 from muster.sim.dashboard.service import address, served
@@ -108,8 +108,8 @@ class DashboardService(Component):
     ) -> None:  # fmt: skip
         """`configurations` are those of -c. Without them the one that the running scheduler announces is used."""
         self.settings = settings
-        self.board = Board("cluster", "live cluster", list(configurations))
-        self.board.input_at = self._input_at
+        self.display = Display("cluster", "live cluster", list(configurations))
+        self.display.input_at = self._input_at
         self.history = History()
         self._cache = Cache(settings.scheduler_names)
         self._config: LoadedConfig | None = None
@@ -120,7 +120,7 @@ class DashboardService(Component):
 
     @asynccontextmanager
     async def serve(self) -> AsyncIterator[dict[str, object]]:
-        async with served(self.board, self.settings, self._tls, self.process.ready) as listener:
+        async with served(self.display, self.settings, self._tls, self.process.ready) as listener:
             self.port = listener.port
             at = address(self.settings, listener.port)
             self._started(at)
@@ -129,23 +129,23 @@ class DashboardService(Component):
     async def lead(self) -> None:
         """Shows the cluster until cancelled. There is no election: this is the process's one term."""
         sys.setswitchinterval(SWITCH_INTERVAL_S)
-        loop, board, informers = asyncio.get_running_loop(), self.board, self.process.shared_informers
-        if not board.configurations:
-            board.configurations = [await self._announced()]
-        self._config = load_config(board.configurations[0])
+        loop, display, informers = asyncio.get_running_loop(), self.display, self.process.shared_informers
+        if not display.configurations:
+            display.configurations = [await self._announced()]
+        self._config = load_config(display.configurations[0])
         stream = informers.stream(replay=False)
         tables = {kind: dict(some) for kind, some in informers.objects.items()}
-        await loop.run_in_executor(board.executor, self._cache.load, tables)
+        await loop.run_in_executor(display.executor, self._cache.load, tables)
         changed = asyncio.Event()
         follow = asyncio.create_task(self._follow(stream, changed))
         try:
             while True:
                 began = time.monotonic()
-                result = await loop.run_in_executor(board.executor, self._decide, list(self.history.records))
+                result = await loop.run_in_executor(display.executor, self._decide, list(self.history.records))
                 cost = time.monotonic() - began
                 self.history.close(time.time(), len(result.pending), cost)
                 result.history, result.cycles = list(self.history.records), self.history.number
-                board.publish(result, time.time())
+                display.publish(result, time.time())
                 await asyncio.sleep(min(max(cost * GAP_PER_RESULT, MIN_GAP_S), MAX_GAP_S))
                 with suppress(TimeoutError):
                     async with asyncio.timeout(CLOCK_INTERVAL_S):
@@ -164,15 +164,15 @@ class DashboardService(Component):
                     count += 1
                     self.history.note(delta)
             if count:
-                self.board.changed(count)
+                self.display.changed(count)
                 changed.set()
 
     def _decide(self, records: list[CycleRecord]) -> Result:
-        """Applies what the watches have shown, and computes a cycle; in the board's thread."""
+        """Applies what the watches have shown, and computes a cycle; in the display's thread."""
         assert self._config is not None
         self._cache.apply_messages()
-        self.board.result = observed(self._config, self._cache.state, time.time(), records, written=True)
-        return self.board.result
+        self.display.result = observed(self._config, self._cache.state, time.time(), records, written=True)
+        return self.display.result
 
     async def _announced(self) -> ConfigText:
         """Returns the configuration of the running scheduler, if we may read its Lease and ConfigMap."""
@@ -185,7 +185,7 @@ class DashboardService(Component):
 
     def _input_at(self, cycle: int | None) -> tuple[int, Input, int | None]:
         objects = {kind: dict(some) for kind, some in self.process.shared_informers.objects.items()}
-        version = self.board.changes
+        version = self.display.changes
         if cycle is not None:
             # No change has a negative number.
             objects, version = self.history.objects_at(objects, cycle), -2 - cycle
@@ -193,7 +193,7 @@ class DashboardService(Component):
 
     async def kinds_changed(self, kinds: Kinds) -> None:
         use = self._cache.state.use_kinds
-        await asyncio.get_running_loop().run_in_executor(self.board.executor, use, kinds)
+        await asyncio.get_running_loop().run_in_executor(self.display.executor, use, kinds)
 
 
 def _is_visible(old: Object | None, new: Object | None) -> bool:

@@ -18,16 +18,16 @@ from muster.process.component import Handler
 from muster.sim.dashboard import openapi
 from muster.sim.dashboard.access import COOKIE, HEADERS, SESSION_S, Access, Refused
 from muster.sim.dashboard.answers import ANSWERS, Fault, Redecided, RedecideRequest, encoded
-from muster.sim.dashboard.board import Board
-from muster.sim.dashboard.frames import Frame, Part
+from muster.sim.dashboard.display import Display
 from muster.sim.dashboard.listener import MAX_BODY_BYTES
+from muster.sim.dashboard.renderings import Part, Rendering
 from muster.sim.dashboard.views import VIEWS
 from muster.sim.dashboard.worker import Busy, Failed, Task, Worker
 from muster.sim.inputs import ConfigText, load_config
 from muster.sim.report.frame import stylesheet
 
 BODY_TIMEOUT_S = 10.0
-MAX_FRAMES = 8
+MAX_RENDERINGS = 8
 """Earlier cycles and other decisions that are kept."""
 MAX_EXPLANATIONS = 64
 NOT_KEPT = "this decision is not kept any more: decide again"
@@ -36,14 +36,14 @@ _JSON = "application/json"
 
 
 class Server:
-    """Answers requests about a board; `application` is served by a Listener."""
+    """Answers requests about a display; `application` is served by a Listener."""
 
-    def __init__(self, board: Board, access: Access, ready: Callable[[], str] = lambda: "") -> None:
-        self.board = board
+    def __init__(self, display: Display, access: Access, ready: Callable[[], str] = lambda: "") -> None:
+        self.display = display
         self.access = access
         self._ready = ready
         self._deciding, self._explaining = Worker(), Worker()
-        self._frames: OrderedDict[str, Frame] = OrderedDict()  # other decisions and earlier cycles, the latest last
+        self._renderings: OrderedDict[str, Rendering] = OrderedDict()  # of other decisions and earlier cycles
         self._decisions: OrderedDict[str, Task] = OrderedDict()  # how they were made
         self._explained: OrderedDict[tuple[object, ...], dict[str, Part]] = OrderedDict()
         self._description = Part.of(encoded(openapi.description()))
@@ -72,7 +72,7 @@ class Server:
         self._explaining.close()
 
     async def _end_streams(self, _: web.Application) -> None:
-        self.board.updates.close()
+        self.display.updates.close()
 
     # --- every request
 
@@ -135,7 +135,7 @@ class Server:
         return web.Response(text="ok")
 
     async def _readyz(self, request: web.Request) -> web.StreamResponse:
-        wrong = self._ready() or ("" if self.board.frame is not None else "the first result is being computed")
+        wrong = self._ready() or ("" if self.display.rendering is not None else "the first result is being computed")
         return web.Response(text=wrong or "ok", status=503 if wrong else 200)
 
     async def _login(self, request: web.Request) -> web.StreamResponse:
@@ -150,12 +150,12 @@ class Server:
     # --- what is shown
 
     async def _status(self, request: web.Request) -> web.StreamResponse:
-        if self.board.status is None:
+        if self.display.status is None:
             raise web.HTTPServiceUnavailable(text="the first result is being computed", headers={"Retry-After": "1"})
-        return self._sent(request, Part.of(encoded(self.board.status)), _JSON)
+        return self._sent(request, Part.of(encoded(self.display.status)), _JSON)
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
-        return await self.board.updates.stream(request)
+        return await self.display.updates.stream(request)
 
     async def _view(self, request: web.Request) -> web.StreamResponse:
         name = request.match_info["name"]
@@ -163,43 +163,43 @@ class Server:
             return self._sent(request, (await self._explanation(request))["views/explain"], "text/html")
         if name not in VIEWS and name != "comparison":
             raise LookupError("there is no such view")
-        return self._sent(request, await (await self._frame(request)).part(f"views/{name}"), "text/html")
+        return self._sent(request, await (await self._rendering(request)).part(f"views/{name}"), "text/html")
 
     def _answer(self, name: str) -> Handler:
         async def answer(request: web.Request) -> web.StreamResponse:
-            return self._sent(request, await (await self._frame(request)).part(f"api/{name}"), _JSON)
+            return self._sent(request, await (await self._rendering(request)).part(f"api/{name}"), _JSON)
 
         return answer
 
-    async def _frame(self, request: web.Request) -> Frame:
-        """Returns the frame that a request asks for: after a cycle, of another decision, else the latest."""
+    async def _rendering(self, request: web.Request) -> Rendering:
+        """Returns the rendering that a request asks for: after a cycle, of another decision, else the latest."""
         decision, cycle = request.query.get("decision"), _cycle(request)
         if decision is not None:
-            found = self._frames.get(f"decision {decision}")
+            found = self._renderings.get(f"decision {decision}")
             if found is None:
                 raise LookupError(NOT_KEPT)
             return found
         if cycle is None:
-            if self.board.frame is None:
+            if self.display.rendering is None:
                 raise web.HTTPServiceUnavailable(text="the first result is being computed",
                                                  headers={"Retry-After": "1"})  # fmt: skip
-            return self.board.frame
-        version, known, inner = self.board.input_at(cycle)
+            return self.display.rendering
+        version, known, inner = self.display.input_at(cycle)
         key = f"cycle {version} {cycle}"
-        found = self._frames.get(key)
+        found = self._renderings.get(key)
         if found is None:
             task = Task("parts", self._config(), inner, version=version, input=known)
-            found = self._keep(key, Frame(version, await self._deciding.run(task)))
+            found = self._keep(key, Rendering(version, await self._deciding.run(task)))
         return found
 
-    def _keep(self, key: str, frame: Frame) -> Frame:
-        self._frames[key] = frame
-        while len(self._frames) > MAX_FRAMES:
-            self._frames.popitem(last=False)
-        return frame
+    def _keep(self, key: str, rendering: Rendering) -> Rendering:
+        self._renderings[key] = rendering
+        while len(self._renderings) > MAX_RENDERINGS:
+            self._renderings.popitem(last=False)
+        return rendering
 
     def _config(self) -> ConfigText:
-        return self.board.configurations[0]
+        return self.display.configurations[0]
 
     # --- what is computed on request
 
@@ -216,7 +216,7 @@ class Server:
                 raise LookupError(NOT_KEPT)
             task = replace(self._decisions[decision], kind="explain", pod=pod)
         else:
-            version, known, cycle = self.board.input_at(_cycle(request))
+            version, known, cycle = self.display.input_at(_cycle(request))
             task = Task("explain", self._config(), cycle, pod, version=version, input=known)
         key = (task.version, task.cycle, pod, decision)
         found = self._explained.get(key)
@@ -234,19 +234,19 @@ class Server:
         if asked.text:
             other = ConfigText(asked.text, asked.configuration or "uploaded configuration")
         else:
-            chosen = [text for text in self.board.configurations if text.source == asked.configuration]
+            chosen = [text for text in self.display.configurations if text.source == asked.configuration]
             if not chosen:
                 raise web.HTTPBadRequest(text="there is no such configuration: give one of /api/v1/status, or a text")
             other = chosen[0]
         await asyncio.to_thread(load_config, other)  # raises InputError before anything is computed
-        version, known, cycle = self.board.input_at(asked.cycle)
+        version, known, cycle = self.display.input_at(asked.cycle)
         task = Task("compare", self._config(), cycle, other=other, version=version, input=known)
         found = await self._deciding.run(task)
         comparison: dict[str, Any] = found.pop("comparison")
         made = secrets.token_urlsafe(9)
-        self._keep(f"decision {made}", Frame(version, found))
+        self._keep(f"decision {made}", Rendering(version, found))
         self._decisions[made] = task
-        while len(self._decisions) > MAX_FRAMES:
+        while len(self._decisions) > MAX_RENDERINGS:
             self._decisions.popitem(last=False)
         return web.Response(body=encoded(Redecided(made, comparison)), content_type=_JSON)
 

@@ -12,7 +12,7 @@ import uvloop
 
 from muster.process.leadership import run_until
 from muster.sim.dashboard.access import Access
-from muster.sim.dashboard.board import Board
+from muster.sim.dashboard.display import Display
 from muster.sim.dashboard.listener import Listener
 from muster.sim.dashboard.server import Server
 from muster.sim.dashboard.settings import DashboardSettings
@@ -21,11 +21,12 @@ from muster.sim.dashboard.sources import Source
 
 @asynccontextmanager
 async def served(
-    board: Board, settings: DashboardSettings, tls: ssl.SSLContext | None = None, ready: Callable[[], str] = lambda: ""
-) -> AsyncIterator[Listener]:
+    display: Display, settings: DashboardSettings, tls: ssl.SSLContext | None = None,
+    ready: Callable[[], str] = lambda: "",
+) -> AsyncIterator[Listener]:  # fmt: skip
     """Listens while the block runs. Raises OSError if the address cannot be used."""
     access = Access(settings.host, settings.allowed_hosts, settings.token(), secure=tls is not None)
-    server = Server(board, access, ready)
+    server = Server(display, access, ready)
     listener = Listener(server.application)
     try:
         await listener.start(settings.host, settings.port, tls)
@@ -44,7 +45,7 @@ def serve_source(
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        async with served(source.board, settings, tls) as listener:
+        async with served(source.display, settings, tls) as listener:
             started(address(settings, listener.port))
             await run_until(stop, source.run())
 

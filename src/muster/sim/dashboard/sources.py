@@ -11,9 +11,9 @@ from pathlib import Path
 
 from muster.model.finding import InputError
 from muster.process.certificates import Files
-from muster.sim.dashboard.board import Board
-from muster.sim.dashboard.frames import render_all
+from muster.sim.dashboard.display import Display
 from muster.sim.dashboard.inputs import ClusterInput, Input, ReplayInput, replayed
+from muster.sim.dashboard.renderings import render_all
 from muster.sim.inputs import ConfigText, load_config
 from muster.sim.result import Result
 
@@ -26,9 +26,9 @@ Known = tuple[ClusterInput, Sequence[ConfigText]]
 
 
 class Source(ABC):
-    """Publishes results on a board until cancelled."""
+    """Publishes results on a display until cancelled."""
 
-    board: Board
+    display: Display
 
     @abstractmethod
     async def run(self) -> None: ...
@@ -45,40 +45,40 @@ class FileSource(Source):
         self._paths = [str(file) for path in paths for file in (Path(path), *Path(path).rglob("*"))]
         self._version = 0
         self._input, configurations = first
-        self.board = Board("manifests", title, configurations)
-        self.board.input_at = self._input_at
-        self.board.result = self._decide()
+        self.display = Display("manifests", title, configurations)
+        self.display.input_at = self._input_at
+        self.display.result = self._decide()
 
     def _decide(self) -> Result:
-        return self._input.result(load_config(self.board.configurations[0]))
+        return self._input.result(load_config(self.display.configurations[0]))
 
     def _input_at(self, cycle: int | None) -> tuple[int, Input, int | None]:
         return self._version, self._input, cycle
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
-        board, files = self.board, Files(*self._paths)
-        assert board.result is not None
-        board.publish(board.result, self._input.now)
+        display, files = self.display, Files(*self._paths)
+        assert display.result is not None
+        display.publish(display.result, self._input.now)
         while True:
             await asyncio.sleep(POLL_INTERVAL_S)
             if not files.changed():
                 continue
-            board.changed()
+            display.changed()
             try:
-                result = await loop.run_in_executor(board.executor, self._reload)
+                result = await loop.run_in_executor(display.executor, self._reload)
             except InputError as fault:
                 found = "; ".join(map(str, fault.findings[:10]))
                 self._report(f"{fault.message}; the last valid input is shown: {found}")
             else:
-                board.publish(result, self._input.now)
+                display.publish(result, self._input.now)
 
     def _reload(self) -> Result:
         found, configurations = self._read()
         result = found.result(load_config(configurations[0]))
-        self._input, self.board.configurations = found, configurations
+        self._input, self.display.configurations = found, configurations
         self._version += 1
-        self.board.result = result
+        self.display.result = result
         return result
 
 
@@ -87,31 +87,31 @@ class ReplaySource(Source):
 
     def __init__(self, title: str, given: ReplayInput, configurations: Sequence[ConfigText]) -> None:
         self._input = given
-        self.board = Board("replay", title, configurations)
-        self.board.input_at = lambda cycle: (0, self._input, cycle)
+        self.display = Display("replay", title, configurations)
+        self.display.input_at = lambda cycle: (0, self._input, cycle)
         self._stopped = False
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
         try:
-            await loop.run_in_executor(self.board.executor, self._replay, loop)
+            await loop.run_in_executor(self.display.executor, self._replay, loop)
             await asyncio.Event().wait()
         finally:
             self._stopped = True
 
     def _replay(self, loop: asyncio.AbstractEventLoop) -> None:
-        config = load_config(self.board.configurations[0])
+        config = load_config(self.display.configurations[0])
         run = self._input.started(config)
         due = 0.0
 
         def show(final: bool = False) -> None:
             nonlocal due
             began = time.monotonic()
-            self.board.result = result = replayed(config, run)
+            self.display.result = result = replayed(config, run)
             result.summary.settled = final
             now, parts = run.cluster.clock.now(), render_all(result)
             if not self._stopped:
-                loop.call_soon_threadsafe(self.board.publish, result, now, parts)
+                loop.call_soon_threadsafe(self.display.publish, result, now, parts)
             # Most of the time is for the replay itself.
             due = time.monotonic() + max(SHOW_INTERVAL_S, 5 * (time.monotonic() - began))
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from muster.sim.dashboard import views
 from muster.sim.dashboard.answers import encoded
-from muster.sim.dashboard.frames import Part, render_all
 from muster.sim.dashboard.inputs import Input
+from muster.sim.dashboard.renderings import Part, render_all
 from muster.sim.inputs import ConfigText, load_config
 from muster.sim.report import explanation as explained
 from muster.sim.result import Comparison

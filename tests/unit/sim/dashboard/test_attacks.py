@@ -5,13 +5,16 @@ from __future__ import annotations
 import gzip
 import json
 import socket
+import ssl
 import time
+from http.client import HTTPSConnection
 from pathlib import Path
 
 import pytest
 
 from builders.manifests import node, pod
 from fakes.dashboard_site import Site, received, source_of, until
+from muster.process.certificates import FileTls, issue
 from muster.process.settings import ClusterSettings, SettingError
 from muster.sim.dashboard import listener as limits
 from muster.sim.dashboard.access import COOKIE, HEADERS
@@ -140,6 +143,25 @@ def test_unsafe_settings_are_refused(tmp_path: Path, given: dict[str, str], why:
         DashboardSettings(cluster=ClusterSettings(), **given)
 
 
+def test_https_has_secure_cookies_and_only_its_own_origin(tmp_path: Path) -> None:
+    made = issue(["127.0.0.1"])
+    (tmp_path / "pair").write_bytes(made.key + made.certificate)
+    (tmp_path / "ca").write_bytes(made.authority)
+    (tmp_path / "token").write_text(TOKEN)
+    tls = FileTls(str(tmp_path / "pair"), report=lambda text: None).context
+    with Site(source_of([node()]), tls, token_file=str(tmp_path / "token")) as site:
+        assert site.raw(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", 1) == b"", "no plain HTTP"
+        trusted = ssl.create_default_context(cafile=str(tmp_path / "ca"))
+        for origin, status in ((f"https://127.0.0.1:{site.listener.port}", 303), ("http://127.0.0.1", 403)):
+            client = HTTPSConnection("127.0.0.1", site.listener.port, timeout=10, context=trusted)
+            form = {"Content-Type": "application/x-www-form-urlencoded", "Origin": origin}
+            client.request("POST", "/login", f"token={TOKEN}", form)
+            answer = client.getresponse()
+            assert answer.status == status
+            assert ("Secure" in answer.headers.get("Set-Cookie", "")) == (status == 303)
+            client.close()
+
+
 # --- limits
 
 
@@ -162,7 +184,7 @@ def test_large_requests_are_refused(site: Site) -> None:
      b"GET / HTTP/1.1\r\nHost: localhost\r\nX: a\x00b\r\n\r\n"],
 )  # fmt: skip
 def test_what_is_no_request_is_refused_and_others_are_served(site: Site, data: bytes) -> None:
-    assert b" 200 " not in site.raw(data, 1)[:20]
+    assert b" 200 " not in site.raw(data, 0.3)[:20]
     assert site.get("/api/v1/status")["version"] == 1
 
 
@@ -215,36 +237,36 @@ def events(site: Site) -> socket.socket:
 
 
 def test_only_so_many_streams_are_open(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    board = site.source.board
-    monkeypatch.setattr(board.updates, "_max_clients", 2)
+    display = site.source.display
+    monkeypatch.setattr(display.updates, "_max_clients", 2)
     streams = [events(site), events(site)]
     try:
-        until("two streams", lambda: len(board.updates) == 2)
+        until("two streams", lambda: len(display.updates) == 2)
         response, body = site.ask("GET", "/api/v1/events")
         assert (response.status, json.loads(body)["error"]) == (503, "too many pages are open")
     finally:
         for stream in streams:
             stream.close()
-    site.on_loop(board.changed)
-    site.on_loop(board.changed)
-    until("they are gone", lambda: len(board.updates) == 0)
+    site.on_loop(display.changed)
+    site.on_loop(display.changed)
+    until("they are gone", lambda: len(display.updates) == 0)
 
 
 def test_a_change_is_on_the_wire_at_once_and_a_flood_is_merged(site: Site) -> None:
-    board = site.source.board
+    display = site.source.display
     with events(site) as stream:
-        until("a stream", lambda: len(board.updates) == 1)
+        until("a stream", lambda: len(display.updates) == 1)
         time.sleep(0.15)
         stream.settimeout(5)
         while b"event: update" not in stream.recv(1 << 16):
             pass
-        sent, began = board.updates.sent, time.monotonic()
-        site.on_loop(board.changed)
+        sent, began = display.updates.sent, time.monotonic()
+        site.on_loop(display.changed)
         stream.recv(1 << 16)
         assert time.monotonic() - began < 0.1
         for _ in range(2000):
-            site.on_loop(board.changed)
+            site.on_loop(display.changed)
             time.sleep(0.0001)
         took = time.monotonic() - began
-        until("the last event", lambda: board.updates.latest.changes >= 2001)
-        assert board.updates.sent - sent <= took * 10 + 2
+        until("the last event", lambda: display.updates.latest.changes >= 2001)
+        assert display.updates.sent - sent <= took * 10 + 2

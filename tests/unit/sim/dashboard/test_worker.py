@@ -16,7 +16,7 @@ from muster.sim.sweep.processes import WorkerProcess
 
 def test_it_is_ended_at_its_limit_and_answers_the_next_task(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "WorkerProcess", WorkerProcess)
-    _, given, cycle = source_of([node(), pod("p", cpu=99)]).board.input_at(None)
+    _, given, cycle = source_of([node(), pod("p", cpu=99)]).display.input_at(None)
 
     async def play() -> None:
         made = Worker()

@@ -43,7 +43,7 @@ def render_all(result: Result) -> dict[str, Part]:
     return {name: render(result, name) for name in names}
 
 
-class Frame:
+class Rendering:
     """The parts of one version of what is shown. Parts that are not there yet are rendered by `executor`, in whose
     thread alone the result's state may change."""
 

@@ -1,4 +1,4 @@
-"""What is shown now, and where it came from: the frame, the input for worker processes, and the configurations."""
+"""What is shown now, and where it came from: the rendering, the input for worker processes, and the configurations."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from muster.sim.dashboard.answers import Status, figures
-from muster.sim.dashboard.frames import Frame, Part, render
 from muster.sim.dashboard.inputs import Input
+from muster.sim.dashboard.renderings import Part, Rendering, render
 from muster.sim.dashboard.updates import Update, Updates
 from muster.sim.inputs import ConfigText
 from muster.sim.result import Result
@@ -19,7 +19,7 @@ RESULT_S = 0.03
 
 
 @dataclass(slots=True)
-class Board:
+class Display:
     """`publish` and `changed` are called on the event loop. `result` and its state change only in the thread of
     `executor`, which also renders them: so a view never mixes two states."""
 
@@ -30,7 +30,7 @@ class Board:
     executor: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="result"))
     updates: Updates = field(default_factory=Updates)
     result: Result | None = None
-    frame: Frame | None = None
+    rendering: Rendering | None = None
     status: Status | None = None
     changes: int = 0
     input_at: Callable[[int | None], tuple[int, Input, int | None]] = field(init=False)
@@ -40,9 +40,9 @@ class Board:
     def publish(self, result: Result, now: float, parts: Mapping[str, Part] | None = None) -> None:
         """Shows this result, which the executor's thread has put into `result`, from now on. `parts` are given where
         that thread has no time to render them later."""
-        version = 1 if self.frame is None else self.frame.version + 1
+        version = 1 if self.rendering is None else self.rendering.version + 1
 
-        self.frame = Frame(version, parts, make=self._render, executor=self.executor)
+        self.rendering = Rendering(version, parts, make=self._render, executor=self.executor)
         shown = figures(result)
         using = str(result.configuration) if result.configuration is not None else ""
         names = [text.source for text in self.configurations]
