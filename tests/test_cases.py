@@ -134,7 +134,9 @@ def check_devices(expected: Answer, got: Answer) -> None:
 
 def explain(folder: Path, expected: Answer) -> None:
     arguments = [*expected.get("args", []), *configuration(folder), "-f", "cluster.yaml"]
-    nodes = answer(folder, "explain", *arguments, shows=expected.get("tells", []))["nodes"]
+    got = answer(folder, "explain", *arguments, shows=expected.get("tells", []))
+    nodes = got["nodes"]
+    check_options(expected, got)
     near = expected.get("tolerance", 1e-6)
     for node, scores in expected.get("scores", {}).items():
         for plugin, score in scores.items():
@@ -146,6 +148,17 @@ def explain(folder: Path, expected: Answer) -> None:
         assert text in [reason["text"] for reason in nodes[node]["reasons"]], node
     for node, feasible in expected.get("feasible", {}).items():
         assert nodes[node]["feasible"] is feasible, node
+
+
+def check_options(expected: Answer, got: Answer) -> None:
+    options = {option["where"]: option for option in got["evictions"]}
+    for where, wanted in expected.get("evictions", {}).items():
+        option = options[where]
+        option["victims"] = sorted(victim["pod"] for victim in option["victims"])
+        option["protected"] = {one["pod"]: one["text"] for one in option["protected"]}
+        assert_within(wanted, option, where)
+    if "evicted" in expected:
+        assert_within(expected["evicted"], got["evicted"], "evicted")
 
 
 def override(folder: Path, expected: Answer) -> None:

@@ -14,8 +14,10 @@ from muster.cycle.configure import configure
 from muster.cycle.scheduler import Scheduler
 from muster.engine.core.jobs import Job, Status
 from muster.engine.core.nodes import MoveKind
+from muster.engine.core.plan import Plan
 from muster.engine.core.session import Session
 from muster.engine.core.statement import Statement
+from muster.engine.placement.turns import Turns
 from muster.sim.eviction_options import ClaimWatch
 from muster.sim.simulate import simulate
 from oracles.eviction_runner import START, tables_of
@@ -34,28 +36,30 @@ class Watching(Scheduler):
 
     def session(self, *args: Any, **more: Any) -> Session:
         live = super().session(*args, **more)
-        live.on_claim = self.watch
+        live.turns = Turns(lambda task: False, claims=self)
         self.last.clear()
         return live
 
-    def decide(self, session: Session) -> Any:
-        plan = super().decide(session)
+    def cycle(self, *args: Any, **more: Any) -> Plan:
+        return super().cycle(*args, look=self.end, **more)
+
+    def end(self, session: Session) -> None:
         for pod, watch in self.last.items():
             task = session.state.tasks[pod]
             if task.status == Status.PENDING:
-                for option in watch.options(session, task):
+                watch.end(session)
+                for option in watch.options:
                     said = "did not find it" in option.text or "comes before" in option.text
                     assert not option.possible or said, (pod, option)
                 self.checked.append("no claim")
-        return plan
 
-    def watch(self, claims: Claims, job: Job, statement: Statement | None) -> None:
+    def claimed(self, claims: Claims, job: Job, statement: Statement | None) -> None:
         before = claims.session.state.nodes.rows.copy()
         if statement is None:
             pending = [task for task in claims.session.in_order(job.tasks.values()) if task.status == Status.PENDING]
             if pending:
                 self.last[pending[0].key] = watch = ClaimWatch(pending[0].key)
-                watch(claims, job, None)
+                watch.claimed(claims, job, None)
         elif victims := [move for move in statement.moves if move.kind == MoveKind.EVICT]:
             self._solved(claims, job, statement, victims)
         assert (claims.session.state.nodes.rows == before).all()
@@ -64,12 +68,12 @@ class Watching(Scheduler):
         moves = list(statement.moves)
         served = next(move.task for move in moves if move.kind == MoveKind.PIPELINE)
         watch = ClaimWatch(served.key)
-        watch(claims, job, statement)
-        first = watch.options(claims.session, served)[0]
+        watch.claimed(claims, job, statement)
+        first = watch.options[0]
         assert first.possible and first.action == claims.rule
         assert sorted(victim.pod for victim in first.victims) == sorted(move.task.key for move in victims)
         watch = ClaimWatch(victims[-1].task.key)
-        watch(claims, job, statement)
+        watch.claimed(claims, job, statement)
         assert watch.evicted is not None and watch.evicted.why
         assert watch.evicted.by == victims[-1].by.key and watch.evicted.action == claims.rule
         assert all(a is b for a, b in zip(moves, statement.moves, strict=True))

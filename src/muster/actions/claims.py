@@ -53,8 +53,8 @@ class Claims:
     def serve(self, job: Job, *, within: bool = False) -> bool:
         """Makes one claim for the job and commits it; returns False if nothing was decided."""
         statement = self.solve(job, SearchLimits(within=within))
-        if self.session.on_claim is not None:
-            self.session.on_claim(self, job, statement)
+        if self.session.turns is not None:
+            self.session.turns.claimed(self.session, self, job, statement)
         if statement is None:
             return False
         evicts = any(move.kind in (MoveKind.EVICT, MoveKind.WITHDRAW) for move in statement.moves)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from muster.engine.placement.trace import NodeTrace
+    from muster.sim.eviction_options import EvictionOption
     from muster.sim.explain import Explanation
     from muster.sim.explain.explanation import Deciding, Gang
 
@@ -99,6 +101,8 @@ def explain(
 
 
 MAX_NODES = 200
+MAX_OPTIONS = 10  # nodes or sets whose evictions are shown
+MAX_PROTECTED = 3  # protected pods in a row
 MAX_PICTURES = 10  # nodes whose devices are drawn, the best first
 
 
@@ -116,6 +120,11 @@ def show_explanation(console: Console, answer: Explanation, *, sets: bool) -> No
         console.print(str(answer.gpu_fragmentation))
     if answer.gang is not None:
         console.print(styled(_gang(answer.gang)))
+    if answer.evictions:
+        show_options(console, answer.evictions)
+    if answer.evicted is not None:
+        why = "{action} evicted it from {node} in cycle {cycle} for {for}: {why}".format(**answer.evicted)
+        console.print(styled(why))
     if answer.deciding is not None:
         console.print(styled(_deciding(answer.deciding)))
     console.print(styled(_decision(answer), "bold"))
@@ -173,6 +182,22 @@ def _sets(console: Console, answer: Explanation) -> None:
         holds = styled("yes", "green") if one.holds else styled("no", "red")
         row(tried, one.label, some(one.nodes), f"{one.placed} of {one.wanted}", holds, one.reason)
     console.print(tried)
+
+
+def show_options(console: Console, found: Sequence[EvictionOption]) -> None:
+    """Prints what evictions could do: one row for each node or set; one line if the answer is the same everywhere."""
+    if len(found) == 1 and not found[0].where:
+        console.print(styled(f"evictions: {found[0].text}"))
+        return
+    shown = table("Evictions that would make way", "where", "", "result", "protected")
+    for option in found[:MAX_OPTIONS]:
+        possible = styled("possible", "green") if option.possible else styled("no", "red")
+        kept = [f"{one.pod} ({one.text})" for one in option.protected]
+        more = [f"and {len(kept) - MAX_PROTECTED:,} more"] * (len(kept) > MAX_PROTECTED)
+        row(shown, option.where, possible, option.text, "; ".join([*kept[:MAX_PROTECTED], *more]))
+    console.print(shown)
+    if len(found) > MAX_OPTIONS:
+        console.print(f"… and {len(found) - MAX_OPTIONS:,} more nodes or sets; -o json has them")
 
 
 def _gang(gang: Gang) -> str:

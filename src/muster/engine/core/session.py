@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cmp_to_key
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 from muster.config.types import Arguments, Config
 from muster.engine.core.backlog import JobClass
@@ -52,7 +52,6 @@ from muster.model.meta import Object
 H = TypeVar("H", bound=Hook)
 S = TypeVar("S")
 T = TypeVar("T", bound=Object)
-ClaimObserver = Callable[[Any, Job, Statement | None], None]  # the action's claims, the job, the solution or None
 Message = str | Callable[[], str]  # a function: a long message is made only when it is read
 Log = Callable[[int, Message], None]
 # Measures how long a plugin or action (the first name) takes for a step (the second).
@@ -89,7 +88,6 @@ class Session:
         self.committed: list[Move] = []  # will be executed
         self.reserved: list[Move] = []  # reserved until the cycle ends, then reverted
         self.warnings: list[str] = []  # for the administrator of the scheduler
-        self.on_claim: ClaimObserver | None = None  # called for each claim before it is committed; `explain` sets it
         # A job whose queue does not exist is not in the session.
         self.jobs: Mapping[str, Job] = state.jobs_of_queues()
         # The jobs that may need a decision; most jobs of a large cluster only run.

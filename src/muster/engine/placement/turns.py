@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from muster.engine.core.hooks import NodeSet
-from muster.engine.core.jobs import Status, Task
+from muster.engine.core.jobs import Job, Status, Task
 from muster.engine.core.nodes import MoveKind
 from muster.engine.core.statement import Statement, perform, revert
 
@@ -44,11 +44,29 @@ class Turn:
 Look = Callable[["Session", Turn], None]
 
 
+class ClaimObserver(Protocol):
+    """Observes the claims of a cycle; what it tries must be undone when it returns."""
+
+    def claimed(self, claims: Any, job: Job, statement: Statement | None) -> None:
+        """A claim of the job is solved (the statement is in effect and not committed yet), or has no solution."""
+        ...
+
+    def end(self, session: Session) -> None:
+        """Everything is decided, and nothing is undone yet."""
+        ...
+
+
 class Turns:
     """The turns of one cycle. `looks`: number of a turn → pod, function to call."""
 
-    def __init__(self, wanted: Callable[[Task], bool], looks: Mapping[int, tuple[str, Look]] | None = None) -> None:
+    def __init__(
+        self,
+        wanted: Callable[[Task], bool],
+        looks: Mapping[int, tuple[str, Look]] | None = None,
+        claims: ClaimObserver | None = None,
+    ) -> None:
         self._wanted = wanted
+        self._claims = claims
         self._looks = looks or {}
         self._count = END
         self.numbers: dict[str, dict[TurnKind, int]] = {}  # pod → kind → number of its last turn of that kind
@@ -61,6 +79,12 @@ class Turns:
 
     def claim(self, session: Session, tasks: Sequence[Task]) -> None:
         self._at_once(session, TurnKind.CLAIM, tasks)
+
+    def claimed(self, session: Session, claims: object, job: Job, statement: Statement | None) -> None:
+        if self._claims is not None:
+            session.turns = None  # what the observer tries is no turn
+            self._claims.claimed(claims, job, statement)
+            session.turns = self
 
     def chosen(
         self,
@@ -106,6 +130,10 @@ class Turns:
 
     def end(self, session: Session) -> None:
         """Everything is decided, and nothing is undone yet."""
+        if self._claims is not None:
+            session.turns = None
+            self._claims.end(session)
+            session.turns = self
         if END in self._looks:
             task = session.state.tasks.get(self._looks[END][0])
             if task is not None:

@@ -12,6 +12,12 @@ from muster.engine.core.jobs import Task
 OPTIONS = 100  # nodes or domains that are tried
 PROTECTED = 100  # protected pods that an option lists
 EXAMINED = 2000  # pods that are asked about for one option
+_WORDS = {
+    "budget": "a PodDisruptionBudget", "gang-minimum": "the gang minimum", "not-preemptable": "an annotation or label",
+    "not-reclaimable": "a queue that is not reclaimable", "other-queue": "being in another queue",
+    "other-scheduler": "belonging to another scheduler", "promise": "a promise", "queue-share": "the queue's share",
+    "same-job": "belonging to the same group", "same-queue": "being in the same queue",
+}  # fmt: skip
 _NAMED = 3  # pods that a sentence names
 
 
@@ -61,10 +67,11 @@ def refused(text: str) -> list[EvictionOption]:
 
 
 def counted(protected: Sequence[Protected]) -> str:
-    """`5 pods are protected: 3 by gang minimum, 2 by priority`."""
+    """`5 pods are protected: 3 by the gang minimum, 2 by priority`."""
     counts = sorted(Counter(one.rule for one in protected).items(), key=lambda count: (-count[1], count[0]))
-    are = "pod is" if len(protected) == 1 else "pods are"
-    return f"{len(protected)} {are} protected: " + ", ".join(f"{n} by {rule.replace('-', ' ')}" for rule, n in counts)
+    are = f"{len(protected)} {'pod is' if len(protected) == 1 else 'pods are'} protected"
+    parts = [(n, _WORDS.get(rule, rule.replace("-", " "))) for rule, n in counts]
+    return f"{are} by {parts[0][1]}" if len(parts) == 1 else f"{are}: " + ", ".join(f"{n} by {by}" for n, by in parts)
 
 
 def victim_of(task: Task, names: Sequence[str]) -> Victim:

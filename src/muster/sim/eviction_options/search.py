@@ -178,14 +178,17 @@ class OptionSearch:
                         statement.discard()
         return self._unsolved(nodes)
 
-    def solved(self, claims: Claims, statement: Statement, where: str, nodes: Sequence[int]) -> EvictionOption:
-        """Returns the option of a claim that was found, while its victims are evicted."""
+    def solved(
+        self, claims: Claims, statement: Statement, where: str, nodes: Sequence[int], *, chosen: bool = False
+    ) -> EvictionOption:
+        """Returns the option of a claim that was found, while its victims are evicted; `chosen`: the cycle makes it."""
         victims = [victim_of(move.task, self.names) for move in statement.moves if move.kind == MoveKind.EVICT]
         withdrawn = [m.task.key for m in statement.moves if m.kind == MoveKind.WITHDRAW]
         assert claims.solution is not None
         cost = claims.solution.costs.of(claims.solution.taken(statement), self.task, 1)
-        parts = [f"would evict {some([v.pod for v in victims])}"] * bool(victims)
-        parts += [f"would withdraw the promise to {some(withdrawn)}"] * bool(withdrawn)
+        parts = [f"{'evicts' if chosen else 'would evict'} {some([v.pod for v in victims])}"] * bool(victims)
+        verb = "withdraws" if chosen else "would withdraw"
+        parts += [f"{verb} the promise to {some(withdrawn)}"] * bool(withdrawn)
         text = f"{claims.rule} {' and '.join(parts)}"
         protected = list(self._protected(nodes))
         return EvictionOption(where, True, claims.rule, victims, protected[:PROTECTED], text, cost)

@@ -1,6 +1,6 @@
 """Watches the claims of a cycle for one pod: its options when its claim is decided, or why it is evicted.
 
-`Session.on_claim` calls the watch before a claim is committed. What the watch tries is undone before the claim is
+A cycle's `Turns` call the watch before a claim is committed. What the watch tries is undone before the claim is
 committed.
 """
 
@@ -25,26 +25,29 @@ class ClaimWatch:
         self.pod = pod
         self.limit = limit
         self.evicted: EvictedPod | None = None
-        self._options: list[EvictionOption] | None = None
+        self.options: list[EvictionOption] = []  # at the pod's last claim; without a claim, at the end of the cycle
+        self._claimed = False
 
-    def __call__(self, claims: Claims, job: Job, statement: Statement | None) -> None:
-        """Called for each claim of the cycle; `statement` is its solution, which is in effect, or None."""
+    def claimed(self, claims: Claims, job: Job, statement: Statement | None) -> None:
+        """A claim of the cycle is solved by the statement, which is in effect, or has no solution."""
         moves = [] if statement is None else statement.moves
         mine = next((m for m in moves if m.kind == MoveKind.EVICT and m.task.key == self.pod), None)
         task = job.tasks.get(self.pod)
         if statement is not None and mine is not None:
             self.evicted = Choice(claims, statement, mine).explained(self.limit)
         elif task is not None and statement is None and task.status == Status.PENDING:
-            self._options = [_missed(option, claims) for option in eviction_options(claims.session, task, self.limit)]
+            found = eviction_options(claims.session, task, self.limit)
+            self.options, self._claimed = [_missed(option, claims) for option in found], True
         elif task is not None and statement is not None and _serves(moves, task):
-            self._options = _with_solution(claims, statement, task, self.limit)
+            self.options, self._claimed = _with_solution(claims, statement, task, self.limit), True
 
-    def options(self, session: Session, task: Task) -> list[EvictionOption]:
-        """Returns the options of the pod at its last claim; without a claim, those at the end of the cycle."""
-        if self._options is not None:
-            return self._options
-        if task.status != Status.PENDING:
-            return []  # it is placed, or waits for capacity that was promised to it
+    def end(self, session: Session) -> None:
+        """The cycle has decided everything. A pod that is placed or promised capacity needs no evictions."""
+        task = session.state.tasks.get(self.pod)
+        if not self._claimed and task is not None and task.status == Status.PENDING:
+            self.options = self._without_claim(session, task)
+
+    def _without_claim(self, session: Session, task: Task) -> list[EvictionOption]:
         if not session.evicts or session.volcano or task.job is None or task.job.queue is None:
             return eviction_options(session, task, self.limit)
         rules = [rule for rule in (RECLAIM, PREEMPT) if rule in session.config.actions]
@@ -89,5 +92,6 @@ def _with_solution(claims: Claims, statement: Statement, task: Task, limit: int)
     place = next((place for place in search.places if set(placed) <= set(place.index.tolist())), None)
     divided = place is not None and search.divided
     where = place.label if place is not None and divided else some([names[node] for node in placed])
-    chosen = search.solved(claims, statement, where, place.index.tolist() if place is not None and divided else placed)
+    nodes = place.index.tolist() if place is not None and divided else placed
+    chosen = search.solved(claims, statement, where, nodes, chosen=True)
     return [chosen, *(option for option in others if place is None or option.where != place.label)]

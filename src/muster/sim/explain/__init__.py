@@ -11,6 +11,8 @@ from muster.engine.core.state import Objects
 from muster.engine.placement.trace import explain as trace
 from muster.engine.placement.turns import TurnKind
 from muster.model.finding import InputError
+from muster.sim.eviction_options import eviction_options
+from muster.sim.explain.evicted import evicted_pod, evictions_for
 from muster.sim.explain.explanation import Decision, Explanation, deciding
 from muster.sim.explain.moments import Record, Recorder, View, Viewer
 from muster.sim.explain.node_sets import SetTrace, sets_tried
@@ -57,17 +59,24 @@ def explain(
     if cycle is not None and not 1 <= cycle <= result.cycles:
         raise InputError(f"there is no cycle {cycle}: the run has {result.cycles} (the first is 1)")
     record = _chosen(recorder, result, cycle)
+
+    def again() -> Run:
+        return Run(scheduler, *open_cluster(objects, now, names), silent)
+
     if record is None:
         if (gone := _evicted(target, result)) is not None:
+            gone.evicted = evicted_pod(again, result, gone.pod)
             return gone
         answer = _before(scheduler, objects, now, names, target, log, sets)
         answer.decision = Decision(None, None, result.pending.get(answer.pod, answer.decision.reason))
         answer.notes.append("the pod does not exist yet in the run: the nodes are those before the first cycle")
         return answer
-    again = Run(scheduler, *open_cluster(objects, now, names), silent)
-    again.observer = viewer = Viewer(record, sets=sets)
-    again.until_settled(record.cycle)
-    return _answer(record, viewer.view, result, _notes(target, recorder, record, result, viewer.view))
+    second = again()
+    second.observer = viewer = Viewer(record, sets=sets)
+    second.until_settled(record.cycle)
+    answer = _answer(record, viewer.view, result, _notes(target, recorder, record, result, viewer.view))
+    answer.evictions, answer.evicted = viewer.claims.options, evicted_pod(again, result, record.pod)
+    return answer
 
 
 def _answer(record: Record, view: View, result: Result, notes: list[str]) -> Explanation:
@@ -130,6 +139,7 @@ def _notes(target: Target, recorder: Recorder, record: Record, result: Result, v
         )  # fmt: skip
     elif turn is not None and turn.kind == TurnKind.CLAIM:
         notes.append("the pod gets its node by evictions; the nodes are those before them")
+    notes += evictions_for(result, recorder.state, record.job, record.cycle)
     later = [e for cycle in result.history[record.cycle :] for e in cycle.evictions if e.pod == record.pod]
     if later and record.bound is not None:
         notes.append(f"the pod was evicted from {later[0].node} in a later cycle for {later[0].by} ({later[0].rule})")
@@ -160,6 +170,7 @@ def _before(
         nodes = trace(session, task)
         fragmentation = gpu_fragmentation(session)
         tried = sets_tried(session, task.job) if sets and task.job is not None and task.job.queue is not None else None
+        options = eviction_options(session, task)
     finally:
         session.close()
     plan = scheduler.cycle(state, now, log)
@@ -167,4 +178,4 @@ def _before(
     decision = Decision(plan.binds.get(task.key), plan.pipelined.get(task.key), None if reason is None else reason.text)
     job, queue = (task.job.shown, task.job.queue_name) if task.job is not None else ("", "")
     warned = list(dict.fromkeys([*warned, *plan.warnings]))
-    return Explanation(task.key, job, queue, nodes, decision, warned, fragmentation, tried)
+    return Explanation(task.key, job, queue, nodes, decision, warned, fragmentation, tried, evictions=options)

@@ -9,6 +9,7 @@ from muster.engine.devices.fragmentation import Fragmentation
 from muster.engine.placement.trace import NodeTrace
 from muster.engine.placement.turns import TurnKind
 from muster.model.finding import Finding
+from muster.sim.eviction_options import EvictionOption
 from muster.sim.explain.node_sets import SetTrace
 from muster.sim.inputs import LoadedConfig
 
@@ -83,6 +84,8 @@ class Explanation:
     node_set: str = ""  # the node set in which the node was chosen
     deciding: Deciding | None = None  # None: no node was chosen by its score, or there was only one
     gang: Gang | None = None
+    evictions: list[EvictionOption] = field(default_factory=list)  # what evictions could do for the pod
+    evicted: dict[str, object] | None = None  # for a pod that the run evicted: for whom, by which rule, and why it
     notes: list[str] = field(default_factory=list)
     configuration: LoadedConfig | None = field(default=None, repr=False)
     findings: list[Finding] = field(default_factory=list)  # in the manifests and in the configuration
@@ -101,6 +104,9 @@ class Explanation:
             "warnings": self.warnings,
             "nodes": {name: _node(trace) for name, trace in self.nodes.items()},
         }
+        plain["evictions"] = [option.to_dict() for option in self.evictions]
+        if self.evicted is not None:
+            plain["evicted"] = self.evicted
         if self.gang is not None:
             plain["gang"] = asdict(self.gang)
         if self.gpu_fragmentation is not None:

@@ -17,6 +17,7 @@ from muster.engine.devices.fragmentation import Fragmentation
 from muster.engine.placement.trace import NodeTrace
 from muster.engine.placement.trace import explain as trace
 from muster.engine.placement.turns import END, Look, Turn, TurnKind, Turns, placed_so_far
+from muster.sim.eviction_options import ClaimWatch
 from muster.sim.explain.explanation import FailingPod, Gang
 from muster.sim.explain.node_sets import SetTrace, sets_tried
 from muster.sim.explain.target import Target
@@ -121,13 +122,14 @@ class Viewer:
     def __init__(self, record: Record, *, sets: bool) -> None:
         self.record = record
         self.view = View()
+        self.claims = ClaimWatch(record.pod)
         self._looks: dict[int, tuple[str, Look]] = {record.turn: (record.pod, self._look)}
         job_turn = record.turns.get(TurnKind.JOB)
         if sets and job_turn is not None:
             self._looks[job_turn] = (record.pod, self._look_at_sets)
 
     def begin(self, cycle: int) -> Turns | None:
-        return Turns(lambda task: False, self._looks) if cycle == self.record.cycle else None
+        return Turns(lambda task: False, self._looks, self.claims) if cycle == self.record.cycle else None
 
     def end(self, cycle: int, plan: Plan) -> None:
         """The first run has the decisions."""

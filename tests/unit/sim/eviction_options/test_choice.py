@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from builders.manifests import Manifest, group, node, pod, priority_class, queue, state_of
-from builders.queued_jobs import session, task
+from builders.queued_jobs import session
 from muster.actions import preempt, reclaim
 from muster.engine.core.session import Session
+from muster.engine.placement.turns import Turns
 from muster.sim.eviction_options import ClaimWatch, EvictedPod
 
 CLASSES = [priority_class("low", 1), priority_class("mid", 5), priority_class("high", 10)]
@@ -31,9 +32,11 @@ def decided(
     made = [node(f"n{i + 1}", cpu=size) for i, size in enumerate(nodes)]
     live = session(state_of(*CLASSES, *made, queue("q"), queue("other"), *claimer, *objects),
                    "gang", "priority", "conformance", "proportion")  # fmt: skip
-    live.on_claim = watch = ClaimWatch(f"default/{pod_name}")
+    watch = ClaimWatch(f"default/{pod_name}")
+    live.turns = Turns(lambda task: False, claims=watch)
     reclaim.run(live)
     preempt.run(live)
+    live.turns.end(live)
     return live, watch
 
 
@@ -88,19 +91,19 @@ def test_reclaim_names_the_share_of_the_queue() -> None:
 def test_the_watch_has_the_claims_own_solution_first_and_changes_nothing() -> None:
     objects = [*running("a"), *running("b", on="n2"), *running("c", level="mid")]
     live, watch = decided("new", *objects, cpu=2, nodes=(2, 2))
-    first, *others = watch.options(live, task(live.state, "new"))
+    first, *others = watch.options
     assert first.possible and first.where == "n2"
     assert [victim.pod for victim in first.victims] == [move.task.key for move in live.committed if move.rule]
     assert [(option.where, option.possible) for option in others] == [("n1", True)]
 
 
 def test_a_claim_that_fails_leaves_impossible_options() -> None:
-    live, watch = decided("new", *running("a", annotations={"volcano.sh/preemptable": "false"}), cpu=2)
-    (option,) = watch.options(live, task(live.state, "new"))
+    _, watch = decided("new", *running("a", annotations={"volcano.sh/preemptable": "false"}), cpu=2)
+    (option,) = watch.options
     assert not option.possible and [one.rule for one in option.protected] == ["not-preemptable"]
 
 
 def test_a_group_that_may_not_claim_says_why() -> None:
-    live, _ = decided("a-0", *running("a", cpu=2), group("held", "q"), pod("held", "held", cpu=2, priority=10))
-    (option,) = ClaimWatch("default/held").options(live, task(live.state, "held"))
+    _, watch = decided("held", *running("a", cpu=2), group("held", "q"), pod("held", "held", cpu=2, priority=10))
+    (option,) = watch.options
     assert option.text == "no claim was made: the group is not admitted"

@@ -119,7 +119,7 @@ def test_the_sentence_counts_the_rules() -> None:
     option = only(opened(*running(1, priority=10), pod("x", "", "n1", schedulerName="other")))
     assert option.text == (
         "needs 2 cpu and 0 would be free after 0 possible evictions; "
-        "2 pods are protected: 1 by other scheduler, 1 by priority"
+        "2 pods are protected: 1 by belonging to another scheduler, 1 by priority"
     )
 
 

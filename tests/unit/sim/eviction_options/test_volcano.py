@@ -43,7 +43,7 @@ def test_the_plugin_that_does_not_name_a_pod_is_named() -> None:
     (option,) = options(*running(2))
     assert not option.possible
     assert {(one.rule, one.plugin) for one in option.protected} == {("gang-minimum", "gang")}
-    assert "2 pods are protected: 2 by gang minimum" in option.text
+    assert "2 pods are protected by the gang minimum" in option.text
 
 
 def test_a_group_that_is_not_admitted_makes_no_claim() -> None:
