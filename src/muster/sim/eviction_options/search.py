@@ -58,6 +58,7 @@ class OptionSearch:
         self.names = session.state.nodes.names
         self.places: list[NodeSet] = []  # what was tried
         self.divided = False  # whether plugins divide the nodes for the job
+        self._untried = 0  # nodes or sets beyond the limit
         self._claims = {
             rule: Claims(session, rule) for rule in (RECLAIM, PREEMPT) if rule in session.config.actions
         }  # reclaim first: preempt leaves to reclaim what reclaim can serve
@@ -83,7 +84,11 @@ class OptionSearch:
             return []
         if not options:
             return refused("; ".join([*self._refusals.values(), "no node could take the pod after evictions"]))
-        return sorted(options, key=lambda option: (not option.possible, option.cost))
+        options.sort(key=lambda option: (not option.possible, option.cost))
+        if self._untried:
+            text = f"not tried: explain tries up to {limit} nodes or sets"
+            options.append(EvictionOption(f"{self._untried} more", False, "", [], [], text))
+        return options
 
     def _prepare(self, rule: str, claims: Claims, job: Job) -> None:
         """Makes the widest claim of the action, or records why it makes none."""
@@ -136,7 +141,9 @@ class OptionSearch:
             if sets is not None:
                 self.divided = True
                 ruled_out = (s for p in self.session.dividers for s, _ in p.left_out(job, tasks, everywhere))
-                return [*sets, *ruled_out][:limit]
+                every = [*sets, *ruled_out]
+                self._untried = max(len(every) - limit, 0)
+                return every[:limit]
         root = sub_group_tree(job)
         if len(tasks) > 1 or (root is not None and any(group.constrained for group in root.groups())):
             return [replace(everywhere, label="all nodes")]
@@ -161,6 +168,7 @@ class OptionSearch:
         enough: Bools = np.all(free >= request, axis=0)
         index = [i for i in np.flatnonzero(able).tolist() if nodes.on[i]]
         index.sort(key=lambda i: (not enough[i], i))
+        self._untried = max(len(index) - limit, 0)
         for node in index[:limit]:
             yield NodeSet(np.array([node]), self.names[node])
 
@@ -207,6 +215,7 @@ class OptionSearch:
         why = why or "no set of victims is enough that the rules allow together,"
         text = f"{why} after {could} possible evictions"
         text += f"; {counted(protected)}" if protected else ""
+        text += f" (of the first {EXAMINED:,} pods)" if self._pods(index) > EXAMINED else ""
         return EvictionOption(nodes.label, False, "", [], protected[:PROTECTED], text)
 
     def _lacks(self, nodes: NodeSet) -> str:
@@ -250,6 +259,9 @@ class OptionSearch:
             if veto is not None:
                 group = task.job.shown if task.job is not None else ""
                 yield Protected(task.key, group, veto.reason.code, veto.plugin, veto.reason.message())
+
+    def _pods(self, nodes: Sequence[int]) -> int:
+        return sum(len(self.session.state.nodes.on[node]) for node in nodes)
 
     def _veto(self, task: Task) -> Veto | None:
         job, own = task.job, self.task.job
