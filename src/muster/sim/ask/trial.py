@@ -29,6 +29,10 @@ Tables = dict[str, dict[str, Object]]
 Gates = Callable[[Objects], Objects]
 
 
+def _nothing() -> None:
+    """Does nothing: nobody counts the trials."""
+
+
 @dataclass(slots=True)
 class Trial:
     """The end of one simulation, seen from the job."""
@@ -62,6 +66,7 @@ class Asked:
     scheduler_names: Sequence[str]
     gates: Gates  # adds what controllers create besides pods
     log: Log = silent
+    on_trial: Callable[[], None] = _nothing  # called before every simulation
 
     def with_job(self, job: Objects) -> Asked:
         return replace(self, job=job)
@@ -92,6 +97,7 @@ class Asked:
             return self._seen(run, run.finish())
 
     def _open(self) -> Run:
+        self.on_trial()
         objects = self.gates(overlaid(self.cluster, self.job))
         run = Run(self.scheduler, *open_cluster(objects, self.now, self.scheduler_names), self.log)
         run.warnings.update(dict.fromkeys(warnings(self.scheduler.config, run.state, self.log)))
