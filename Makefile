@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 UV := $(shell command -v uv 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check docs e2e again browser bench clean
+.PHONY: help venv demo test check docs e2e again browser release release-check bench clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
