@@ -1,4 +1,4 @@
-"""README.md and docs/: their commands with what they print, the generated pages, and the rights in SECURITY.md.
+"""README.md and docs/: their commands with what they print, the generated pages, and the rights of accounts.
 
 `python tests/documents.py` writes the real output under every command again, and the generated pages; the tests only
 look. A block of commands begins with ```console; a line `$ command` is run, the lines under it are its output. A line
@@ -176,10 +176,10 @@ def refresh(page: Path) -> None:
 
 
 def refresh_rights() -> None:
-    """Write the table of SECURITY.md again."""
+    """Write the table of the security model again."""
     from oracles import account_rights
 
-    page = ROOT / "SECURITY.md"
+    page = ROOT / "docs" / "concepts" / "security-model.md"
     text = page.read_text("utf-8")
     before, _, rest = text.partition(account_rights.BEGIN)
     page.write_text(before + account_rights.table() + rest.partition(account_rights.END)[2], "utf-8")

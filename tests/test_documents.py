@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 import pytest
+import yaml
 
 from documents import PAGES, ROOT, Reader, SavedFile, anchors, commands, links, saved_files, says, steps, targets
 from muster.cli import VERBS, main
@@ -138,3 +139,12 @@ def test_every_metric_that_a_document_names_is_in_the_reference(page: Path) -> N
     text = re.sub(r"^```(python|toml).*?^```", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
     named = {re.sub(r"_(bucket|sum)$", "", metric) for metric in METRIC.findall(text)}
     assert sorted(named - known) == []
+
+
+def test_the_ready_workflow_runs_the_commands_that_its_page_tries() -> None:
+    page = ROOT / "docs" / "tasks" / "ci.md"
+    workflow = yaml.safe_load(re.findall(r"^```yml\n(.*?)^```", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)[0])
+    runs = [step["run"] for job in workflow["jobs"].values() for step in job["steps"] if "run" in step]
+    tried = {command.typed for command in commands(page)}
+    checks = [run for run in runs if run.startswith("muster") and "html" not in run]
+    assert len(checks) == 2 and set(checks) <= tried

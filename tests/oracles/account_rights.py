@@ -1,4 +1,4 @@
-"""The table of SECURITY.md: what each account may do, from the roles and bindings that `muster manifests` prints."""
+"""The table of the security model: what each account may do, from the roles and bindings of `muster manifests`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SECURITY.md says what the code does."""
+"""The page of the security model says what the code does."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from muster.model.yamlevents import MAX_ALIASED, MAX_DEPTH
 from muster.model.yamltext import MAX_CHARACTERS
 from muster.process.listener.limits import LIMITS
 
-PAGE = (Path(muster.__file__).parents[2] / "SECURITY.md").read_text(encoding="utf-8")
+PAGE = (Path(muster.__file__).parents[2] / "docs/concepts/security-model.md").read_text(encoding="utf-8")
 MIB = 2**20
 
 

@@ -1,4 +1,4 @@
-"""SECURITY.md states the rights of every account as the manifests grant them."""
+"""The security model states the rights of every account as the manifests grant them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from documents import ROOT
 from muster.cli.install import PARTS
 from oracles.account_rights import BEGIN, END, table
 
-PAGE = (ROOT / "SECURITY.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "concepts" / "security-model.md").read_text("utf-8")
 
 
 def test_the_table_of_rights_is_that_of_the_manifests() -> None:
