@@ -16,7 +16,7 @@ from muster.config import DEFAULT
 CANARY = "<script>window.canary=1</script><img src=x onerror='window.canary=1'>\"><svg onload=window.canary=1>"
 HOSTILE = f"{CANARY}'\"&lt;\u202egpj.exe\u2066\u200f javascript:alert(1) ${{7*7}} {{{{7*7}}}}"
 NAME = "<img src=x onerror=window.canary=1>\"'><svg onload=window.canary=1>\u202egpj.exe\u2066"  # names have no slash
-LONG = "x" * 10_000
+LONG = "x9" * 2_500 + "9" * 5_000
 # The built-in configuration with preemption and shared GPUs, for the demo cluster.
 CONFIGURATION: dict[str, Any] = yaml.safe_load(DEFAULT)
 CONFIGURATION["actions"] = "enqueue, allocate, preempt, backfill"

@@ -157,7 +157,7 @@ def _show(result: Result, one: LoadedConfig, files: tuple[str, ...], form: str, 
         from muster.cli.origin import origin_rows
         from muster.sim.report.pages import page
 
-        print_page(page(result, f"{', '.join(files)}, configuration {one}", origin_rows(files, [one])))
+        print_page(page(result, f"{', '.join(files)}, configuration {one}", origin_rows(files, [one]), str(shown)))
     else:
         click.echo(f"configuration: {one}")
         show_result(console(), result, shown)
@@ -177,7 +177,7 @@ def _show_comparison(
         from muster.cli.origin import origin_rows
         from muster.sim.report.pages import comparison_page
 
-        print_page(comparison_page(comparison, origin_rows(files, pair)))
+        print_page(comparison_page(comparison, origin_rows(files, pair), str(shown)))
     else:
         same = pair[0] is pair[1]
         click.echo(f"configuration: {pair[0]}" if same else f"configurations: {pair[0]}; {pair[1]}")

@@ -11,8 +11,10 @@ _DIGITS = re.compile(r"(\d+)", re.ASCII)
 
 
 @lru_cache(maxsize=65536)
-def natural(name: str) -> tuple[tuple[str, int], ...]:
+def natural(name: str) -> tuple[tuple[str, int, str], ...]:
     """Returns the key by which names are sorted in tables and pages; names that differ have different keys."""
     parts = _DIGITS.split(name)
-    pairs = [(text, int(digits)) for text, digits in zip(parts[::2], parts[1::2], strict=False)]
-    return (*pairs, (parts[-1], -1), (name, 0))
+    # A number is its length and its digits: int() refuses numbers with thousands of digits.
+    numbers = [digits.lstrip("0") for digits in parts[1::2]]
+    pairs = [(text, len(digits), digits) for text, digits in zip(parts[::2], numbers, strict=False)]
+    return (*pairs, (parts[-1], -1, ""), (name, 0, ""))

@@ -33,6 +33,14 @@ def test_the_page_says_how_it_was_made(tmp_path: Path, monkeypatch: pytest.Monke
     assert "<td>time</td>" not in text
 
 
+def test_a_filter_is_named_on_the_page(tmp_path: Path) -> None:
+    options = write(tmp_path, [node("n1", cpu=4), pod("p"), pod("q", namespace="other")])
+    text = CliRunner().invoke(main, ["simulate", *options, "-n", "other", "-o", "html"]).stdout
+    assert "only namespace other" in text
+    assert text.count('class="pod h0 new"') == 2, "the picture of the nodes is that of the whole cluster"
+    assert 'data-pod="default/p"' not in text.partition('id="placements"')[2]
+
+
 def test_the_time_is_the_one_that_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(EPOCH, "1767225600")
     assert "<td>time</td><td>2026-01-01T00:00:00Z</td>" in page(tmp_path)

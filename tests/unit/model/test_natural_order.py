@@ -1,21 +1,14 @@
-"""Names are sorted as people count."""
+"""The order of names for people."""
 
 from __future__ import annotations
-
-from hypothesis import given
-from hypothesis import strategies as st
 
 from muster.model.natural_order import natural
 
 
-def test_numbers_count_as_numbers() -> None:
-    names = ["n10", "n2", "rack-1/n10", "rack-1/n9", "n1", "n02", "n", "a100b3", "a100b20"]
-    assert sorted(names, key=natural) == [
-        "a100b3", "a100b20", "n", "n1", "n02", "n2", "n10", "rack-1/n9", "rack-1/n10"
-    ]  # fmt: skip
+def test_numbers_inside_names_count_as_numbers() -> None:
+    names = ["n10", "n2", "n02", "a-1-b", "a-1", "n", "n2-9", "n2-10"]
+    assert sorted(names, key=natural) == ["a-1", "a-1-b", "n", "n02", "n2", "n2-9", "n2-10", "n10"]
 
 
-@given(st.lists(st.text("ab019-/"), max_size=8))
-def test_it_is_a_total_order(names: list[str]) -> None:
-    assert sorted(sorted(names), key=natural) == sorted(sorted(names, reverse=True), key=natural)
-    assert len({natural(name) for name in names}) == len(set(names))
+def test_a_number_may_have_any_length() -> None:
+    assert natural("n" + "9" * 10_000) < natural("n1" + "0" * 10_000)

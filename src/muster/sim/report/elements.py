@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from string import ascii_lowercase, ascii_uppercase
 
 from muster.model.markup import escape
+from muster.model.natural_order import natural
 from muster.model.quantity import display
 
 HUES = 24  # classes h0 to h23 of the style sheet
@@ -92,7 +93,7 @@ def names(items: Sequence[str], kind: str = "pod", few: int = 3) -> str:
 
 def counted(counts: Mapping[str, int], few: int = 8) -> str:
     """Returns names with their numbers as HTML: `n1 × 3, n2`."""
-    found = [shown(name) + (f" × {n:,}" if n > 1 else "") for name, n in sorted(counts.items())]
+    found = [shown(name) + (f" × {counts[name]:,}" if counts[name] > 1 else "") for name in sorted(counts, key=natural)]
     more = f' <span class="soft">and {len(found) - few:,} more</span>' if len(found) > few else ""
     return ", ".join(found[:few]) + more
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from muster.engine.core.jobs import Job, Status
+from muster.model.natural_order import natural
 from muster.sim.report.elements import Piece, attribute, bar, counted, empty, html_table, pod_link, shown
 from muster.sim.result import Result
 
@@ -37,7 +38,7 @@ def _table(result: Result, jobs: Sequence[Job], caption: str) -> str:
 def gangs(result: Result) -> list[Job]:
     """Returns the groups with a minimum above 1, incomplete ones first, then by name."""
     jobs = [job for job in result.state.jobs.values() if job.min_available > 1]
-    return sorted(jobs, key=lambda job: (not job.is_starving, job.key))
+    return sorted(jobs, key=lambda job: (not job.is_starving, natural(job.key)))
 
 
 def _row(result: Result, job: Job) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from muster.model.groups import NodeGroup
+from muster.model.natural_order import natural
 from muster.sim.report.elements import attribute, html_table, names, shown
 from muster.sim.report.node_use import nodes_of
 from muster.sim.report.squares import totals
@@ -16,8 +17,9 @@ def render(result: Result) -> str:
         return ""
     nodes = {node.name: node for node in nodes_of(result)}
     rows = []
-    for name, group in sorted(found.items()):
-        members = sorted(group.status.contained_nodes)
+    for name in sorted(found, key=natural):
+        group = found[name]
+        members = sorted(group.status.contained_nodes, key=natural)
         use = totals(nodes[member] for member in members if member in nodes).partition(": ")[2]
         said = "; ".join(f"{c.type} {c.status}: {c.message or c.reason}" for c in group.status.conditions)
         rows.append(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,6 +13,7 @@ from muster.engine.domains.domain_sources import from_hypernodes, from_topology
 from muster.engine.domains.domain_tree import DomainTree
 from muster.model.core import readiness
 from muster.model.groups import NodeGroup
+from muster.model.natural_order import natural
 from muster.model.pod_states import is_terminating
 from muster.model.topology import HyperNode, Topology
 from muster.plugins.nodegroup.group_classes import LABEL
@@ -34,7 +36,6 @@ class NodeUse:
     offered: dict[str, int]
     used: dict[str, int]
     placed: int = 0  # pods that this run placed
-    leaving: int = 0
     pods: list[Task] = field(default_factory=list)
 
     @property
@@ -50,6 +51,7 @@ def nodes_of(result: Result) -> list[NodeUse]:
     names = state.axis.names
     offered, used = state.nodes.alloc.T.tolist(), state.nodes.used.T.tolist()
     found = []
+    placed = placed_pods(result)
     for i, node in enumerate(state.nodes.objects):
         ready = readiness(node)
         trouble = ready if ready != "Ready" else "cordoned" if node.spec.unschedulable else ""
@@ -57,22 +59,25 @@ def nodes_of(result: Result) -> list[NodeUse]:
         has = dict(zip(names, used[i], strict=True))
         one = NodeUse(i, node.metadata.name, groups[i], trouble, most, has, pods=list(state.nodes.on[i].values()))
         for task in one.pods:
-            mark = state_of(result, task)
-            one.placed += mark == NEW
-            one.leaving += mark == LEAVING
+            one.placed += state_of(task, placed) == NEW
         found.append(one)
-    return sorted(found, key=lambda one: (one.group == "", one.group, one.name))
+    return sorted(found, key=lambda one: (one.group == "", natural(one.group), natural(one.name)))
 
 
 def in_order(tasks: list[Task]) -> list[Task]:
     """Returns the pods of a node by queue and name, those of other schedulers last."""
-    return sorted(tasks, key=lambda task: (queue_of(task) == "", queue_of(task), task.key))
+    return sorted(tasks, key=lambda task: (queue_of(task) == "", natural(queue_of(task)), natural(task.key)))
 
 
-def state_of(result: Result, task: Task) -> str:
+def placed_pods(result: Result) -> set[str]:
+    """Returns the pods that the run bound, also those that a filter leaves out of its result."""
+    return {*result.binds, *(pod for record in result.history for pod in record.binds)}
+
+
+def state_of(task: Task, placed: Collection[str]) -> str:
     if is_terminating(task.pod):
         return LEAVING
-    return NEW if task.key in result.binds else BEFORE
+    return NEW if task.key in placed else BEFORE
 
 
 def groups_of(result: Result) -> list[str]:

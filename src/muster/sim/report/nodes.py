@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from muster.engine.core.jobs import Task
 from muster.model.markup import escape
 from muster.model.quantity import display
 from muster.sim.report.elements import LETTERS, Piece, amounts, attribute, bar, empty, shown
-from muster.sim.report.node_use import STATES, NodeUse, in_order, nodes_of, state_of
+from muster.sim.report.node_use import STATES, NodeUse, in_order, nodes_of, placed_pods, state_of
 from muster.sim.report.squares import squares
 from muster.sim.report.task_names import QueueMarks, queue_of
 from muster.sim.result import Result
@@ -25,12 +25,12 @@ def render(result: Result, *, names: bool = True) -> str:
         return empty("There are no nodes.")
     if len(nodes) > MAX_BOXES:
         return squares(nodes, names)
-    marks = QueueMarks(result)
+    marks, placed = QueueMarks(result), placed_pods(result)
     parts = [_legend(marks)]
     for group, members in by_group(nodes).items():
         if group or len({node.group for node in nodes}) > 1:
             parts.append(f"<h3>{shown(group or 'no group')}</h3>")
-        boxes = "".join(_box(result, node, marks) for node in members)
+        boxes = "".join(_box(result, node, marks, placed) for node in members)
         parts.append(f'<div class="nodes">{boxes}</div>')
     return "\n".join(parts)
 
@@ -53,11 +53,11 @@ def _legend(marks: QueueMarks) -> str:
     return f'<ul class="legend">{queues}<li>{marks.letter_box("")} another scheduler</li>{states}</ul>'
 
 
-def _box(result: Result, node: NodeUse, marks: QueueMarks) -> str:
+def _box(result: Result, node: NodeUse, marks: QueueMarks, placed: Collection[str]) -> str:
     tasks = in_order(node.pods)
     resources = [name for name in node.offered if name != "pods"][:MAX_BARS]
-    bars = "".join(_bar(result, node, name, tasks, marks) for name in resources)
-    pods = "".join(_pod(result, task, marks) for task in tasks[:MAX_PODS])
+    bars = "".join(_bar(node, name, tasks, marks, placed) for name in resources)
+    pods = "".join(_pod(result, task, marks, placed) for task in tasks[:MAX_PODS])
     if len(tasks) > MAX_PODS:
         pods += f'<li class="soft">and {len(tasks) - MAX_PODS:,} more</li>'
     trouble = f' <strong class="bad">{escape(node.trouble)}</strong>' if node.trouble else ""
@@ -66,12 +66,14 @@ def _box(result: Result, node: NodeUse, marks: QueueMarks) -> str:
     return f'<div class="node"{attribute("node", node.name)}>{title}{bars}{listed}</div>'
 
 
-def _bar(result: Result, node: NodeUse, resource: str, tasks: Sequence[Task], marks: QueueMarks) -> str:
+def _bar(
+    node: NodeUse, resource: str, tasks: Sequence[Task], marks: QueueMarks, placed: Collection[str]
+) -> str:
     """Draws the usage of one resource by pod; adjacent pods of the same queue and state are one piece."""
     pieces: list[tuple[str, str, int]] = []
     for task in tasks:
         amount = task.shape.amounts.get(resource, 0)
-        queue, state = queue_of(task), state_of(result, task)
+        queue, state = queue_of(task), state_of(task, placed)
         if amount and pieces and pieces[-1][:2] == (queue, state):
             amount += pieces.pop()[2]
         if amount:
@@ -83,8 +85,8 @@ def _bar(result: Result, node: NodeUse, resource: str, tasks: Sequence[Task], ma
     return f'<div class="bar"><span>{shown(resource)}</span>{drawn}<span class="n">{escape(text)}</span></div>'
 
 
-def _pod(result: Result, task: Task, marks: QueueMarks) -> str:
-    queue, state = queue_of(task), state_of(result, task)
+def _pod(result: Result, task: Task, marks: QueueMarks, placed: Collection[str]) -> str:
+    queue, state = queue_of(task), state_of(task, placed)
     sign, text = STATES[state]
     request = amounts(task.shape.amounts) or "no request"
     devices = result.devices_of(task.key)

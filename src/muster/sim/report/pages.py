@@ -17,19 +17,26 @@ MAX_ROWS = 300
 Rows = Iterable[Sequence[str]]
 
 
-def page(result: Result, title: str, origin: Sequence[tuple[str, str]] = ()) -> str:
-    """Returns the report of one run. `origin`: rows that say how it was made."""
+def page(result: Result, title: str, origin: Sequence[tuple[str, str]] = (), only: str = "") -> str:
+    """Returns the report of one run. `origin`: rows that say how it was made; `only`: what a filter leaves of it."""
     sections = [view.section(result) for view in VIEWS]
-    return document(title, sections, lead=figures.render(result), origin=origin)
+    return document(title, sections, lead=figures.render(result) + _only(only), origin=origin)
 
 
-def comparison_page(comparison: Comparison, origin: Sequence[tuple[str, str]] = ()) -> str:
+def _only(only: str) -> str:
+    if not only:
+        return ""
+    return f"<p>Waiting pods, evictions and placements: only {shown(only)}. The rest is that of the whole cluster.</p>"
+
+
+def comparison_page(comparison: Comparison, origin: Sequence[tuple[str, str]] = (), only: str = "") -> str:
     """Returns the differences of two runs, then the views of each."""
     one, two = comparison.names
     parts = differences(comparison)
     for prefix, name, result in (("first-", one, comparison.first), ("second-", two, comparison.second)):
         parts += [view.section(result, prefix, f" of {name}") for view in VIEWS]
-    return document(f"{one} and {two}", parts, origin=origin, lead=f"<p>Two runs: {shown(one)} and {shown(two)}.</p>")
+    lead = f"<p>Two runs: {shown(one)} and {shown(two)}.</p>{_only(only)}"
+    return document(f"{one} and {two}", parts, origin=origin, lead=lead)
 
 
 def differences(comparison: Comparison) -> list[Section]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from muster.model.natural_order import natural
 from muster.sim.group_names import shown_group
 from muster.sim.report.elements import attribute, counted, empty, html_table, node_link, pod_link, shown
 from muster.sim.report.task_names import queue_of
@@ -25,7 +26,8 @@ def render(result: Result) -> str:
 def _by_pod(result: Result) -> str:
     tasks = result.state.tasks
     rows = []
-    for pod, node in sorted(result.binds.items()):
+    for pod in sorted(result.binds, key=natural):
+        node = result.binds[pod]
         queue = queue_of(tasks.get(pod))
         cells = f"<td>{pod_link(pod)}</td><td>{node_link(node)}</td><td{attribute('queue', queue)}>{shown(queue)}</td>"
         rows.append(cells + (f"<td>{shown(result.devices_of(pod))}</td>" if result.devices else ""))
@@ -42,7 +44,7 @@ def _by_group(result: Result) -> str:
         groups.setdefault((queue_of(task), where), Counter())[node] += 1
     rows = [
         f"<td>{shown(queue)}</td><td>{shown(group)}</td><td class=\"n\">{nodes.total():,}</td><td>{counted(nodes)}</td>"
-        for (queue, group), nodes in sorted(groups.items())
+        for (queue, group), nodes in sorted(groups.items(), key=lambda item: (natural(item[0][0]), natural(item[0][1])))
     ]
     more = empty(f"and {len(rows) - MAX_ROWS:,} groups more; -o json has all") if len(rows) > MAX_ROWS else ""
     head = ("queue", "group", "pods", "nodes")

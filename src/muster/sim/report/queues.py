@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from muster.engine.core.jobs import Queue
 from muster.engine.core.resources import exact_sum
+from muster.model.natural_order import natural
 from muster.model.quantity import display
 from muster.sim.report.elements import Piece, attribute, bar, empty, html_table, shown
 from muster.sim.report.task_names import QueueMarks
@@ -45,7 +46,7 @@ class Tree:
         self.totals = {n: exact_sum(result.state.nodes.alloc[row]) for n, row in result.state.axis.rows.items()}
         self.children: dict[str, list[str]] = {}
         self.allocated: dict[str, dict[str, float]] = {name: dict(s.allocated) for name, s in self.shares.items()}
-        for name in sorted(self.shares):
+        for name in sorted(self.shares, key=natural):
             self.children.setdefault(self.parent(name), []).append(name)
         for name in self.shares:
             for above in self.above(name):

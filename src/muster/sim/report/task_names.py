@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from muster.engine.core.jobs import Task
 from muster.engine.core.podgroups import group_name
+from muster.model.natural_order import natural
 from muster.sim.report.elements import hue, letters
 from muster.sim.result import Result
 
@@ -27,7 +28,9 @@ class QueueMarks:
 
     def __init__(self, result: Result) -> None:
         jobs = result.state.jobs.values()
-        self.queues: Sequence[str] = sorted({*result.summary.queues, *(job.queue_name for job in jobs if job.tasks)})
+        self.queues: Sequence[str] = sorted(
+            {*result.summary.queues, *(job.queue_name for job in jobs if job.tasks)}, key=natural
+        )
         self._letters = letters(self.queues)
         self._hues = {name: hue(i) for i, name in enumerate(self.queues)}
 

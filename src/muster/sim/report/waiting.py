@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 
+from muster.model.natural_order import natural
 from muster.sim.report.elements import attribute, empty, html_table, names, shown, without_numbers
 from muster.sim.report.task_names import queue_of
 from muster.sim.result import Result
@@ -52,7 +53,8 @@ def causes(result: Result) -> list[Cause]:
     """Returns the causes, that of the most pods first."""
     found: dict[str, Cause] = {}
     known: dict[tuple[str, str], str] = {}
-    for pod, reason in sorted(result.pending.items()):
+    for pod in sorted(result.pending, key=natural):
+        reason = result.pending[pod]
         task = result.state.tasks.get(pod)
         group = task.job.shown if task is not None and task.job is not None else ""
         shape = known.get((reason, group))
@@ -63,7 +65,7 @@ def causes(result: Result) -> list[Cause]:
         cause.reasons[reason] += 1
         if queue := queue_of(task):
             cause.queues.add(queue)
-    return sorted(found.values(), key=lambda cause: (-len(cause.pods), cause.pods[0]))
+    return sorted(found.values(), key=lambda cause: (-len(cause.pods), natural(cause.pods[0])))
 
 
 def _shape(reason: str, pod: str, group: str) -> str:
