@@ -58,8 +58,9 @@ def ask(
     change of each kind is searched: fewer pods, another queue, more quota, evictions, more nodes. Each is verified by a
     simulation. Nothing is written to the cluster or to files.
     """
-    from muster.cli.answer import console, print_json, waiting
+    from muster.cli.answer import console, print_json
     from muster.cli.configuration import config_from_flag, config_from_objects, load_and_report
+    from muster.cli.progress import progress
     from muster.cli.reading import BadInput, log, read_manifests
     from muster.model.finding import InputError
     from muster.process.memory import keep_freed_memory
@@ -77,28 +78,26 @@ def ask(
     gc.freeze()  # the objects of the input stay; every trial would search them for garbage
     began = time.perf_counter()
     try:
-        with waiting("deciding"):
+        with progress("deciding"):
             asked = question(job, there, one, now, namespace, scheduler_names, feature_gates, log)
     except InputError as why:
         raise BadInput(f"muster: {why.message}") from None
     log(1, f"the first answer took {time.perf_counter() - began:.2f} s after the input was read")
     for warning in asked.warnings:
         click.echo(f"warning: {warning}", err=True)
-    found = []
     if form != "json":
         click.echo(f"configuration: {one}")
         show_first(console(), asked.first)
-    with waiting("searching for changes"):
-        for proposal in () if first_only else asked.proposals():
-            found.append(proposal)
-            if form != "json":
-                show_proposal(console(), len(found), proposal)
-    before = asked.first.text
-    answer = asked.complete(found, when=when, searched=not first_only)
+    with progress("searching for changes", "simulations") as shown:
+        asked.count_trials(shown.update)
+        before = asked.first.text
+        answer = asked.complete([] if first_only else list(asked.proposals()), when=when, searched=not first_only)
     answer.configuration = one
     if form == "json":
         print_json(answer.to_dict())
     else:
+        for number, proposal in enumerate(answer.proposals, 1):
+            show_proposal(console(), number, proposal)
         show_rest(console(), answer, more=answer.first.text.removeprefix(before).strip())
 
 

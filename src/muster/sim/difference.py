@@ -12,6 +12,7 @@ from muster.engine.core.jobs import Task
 from muster.engine.core.plan import Eviction
 from muster.model.pod_states import is_finished, is_terminating
 from muster.sim.group_names import shown_group
+from muster.sim.interchangeable import same_pods
 from muster.sim.result import Result, plain_eviction
 
 __all__ = ["Difference", "GroupDifference", "plain_groups"]
@@ -60,7 +61,10 @@ class Difference:
             group, queue = owners.of(pod)
             return found.setdefault(group, GroupDifference(group, queue))
 
-        one, two = _nodes(self.first), _nodes(self.second)
+        named = same_pods(self.first, self.second)
+        one = {named.get(pod, pod): node for pod, node in _nodes(self.first).items()}
+        waited = {named.get(pod, pod) for pod in self.first.pending}
+        two = _nodes(self.second)
         for pod in sorted({*one, *two}):
             match one.get(pod), two.get(pod):
                 case None, str(node):
@@ -70,7 +74,7 @@ class Difference:
                 case str(before), str(after) if before != after:
                     of(pod).moved[pod] = before, after
         for pod, reason in sorted(self.second.pending.items()):
-            if pod not in self.first.pending:
+            if pod not in waited:
                 of(pod).waiting[pod] = reason
         gone, kept = ({eviction.pod for eviction in run.evictions} for run in (self.second, self.first))
         for eviction in self.second.evictions:

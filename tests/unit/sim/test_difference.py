@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builders.files import full_cluster, manifests, scheduler
+from builders.files import full_cluster, manifests, replica_set, scheduler
 from builders.manifests import Manifest, group, node, pod
 from muster.sim.difference import Difference, GroupDifference
 from muster.sim.result import Result
@@ -53,3 +53,13 @@ def test_evictions_are_listed_with_the_claimer_and_not_as_removed() -> None:
 def test_a_pod_that_is_gone_is_removed_and_counted() -> None:
     answer = Difference(run(node(), pod("a", on="n1")), run(node())).to_dict()
     assert answer["counts"] == {"bound": 0, "moved": 0, "evicted": 0, "spared": 0, "waiting": 0, "removed": 1}
+
+
+def test_pods_with_random_names_are_compared_by_their_number_and_nodes() -> None:
+    def web(replicas: int) -> list[Manifest]:
+        return [node("n1", cpu=2), node("n2", cpu=2), replica_set("web", replicas, pod("web"))]
+
+    fewer = compared(web(6), web(3))["default/web"]
+    assert (len(fewer.removed), fewer.bound, fewer.moved, fewer.waiting) == (1, {}, {}, {})
+    more = compared(web(3), web(6))["default/web"]
+    assert (len(more.bound), len(more.waiting), more.moved, more.removed) == (1, 2, {}, {})

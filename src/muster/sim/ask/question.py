@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from muster.model.finding import InputError
 from muster.sim.ask.answer import (
@@ -48,6 +50,11 @@ class Question:
     @property
     def warnings(self) -> list[str]:
         return self._trial.result.summary.warnings
+
+    def count_trials(self, report: Callable[[int], None]) -> None:
+        """Calls `report` with the number of simulations from now on, before each."""
+        numbers = itertools.count(1)
+        self.asked = replace(self.asked, on_trial=lambda: report(next(numbers)))
 
     def _first(self) -> FirstAnswer:
         trial = self._trial
