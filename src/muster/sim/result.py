@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import TypeVar, cast
 
 from muster.cluster.embedded import EmbeddedCluster
 from muster.engine.core.hooks import Picture
 from muster.engine.core.plan import Eviction
 from muster.engine.core.state import State
 from muster.model.finding import Finding
+from muster.model.meta import Object
 from muster.sim.inputs import LoadedConfig
 from muster.sim.summary import Amounts, Summary
 
+T = TypeVar("T", bound=Object)
 Pair = tuple[str | None, str | None]
 
 
@@ -47,6 +50,10 @@ class Result:
     pictures: dict[str, list[Picture]] = field(default_factory=dict, repr=False)  # node → its devices, for the report
     configuration: LoadedConfig | None = field(default=None, repr=False)
     findings: list[Finding] = field(default_factory=list)  # in the manifests and in the configuration
+
+    def of(self, kind: type[T]) -> Mapping[str, T]:
+        """Returns the objects of a kind (neither pods nor nodes) at the end, by key. A live cluster has them, too."""
+        return cast("Mapping[str, T]", self.state.objects[kind.__name__])
 
     def to_dict(self) -> dict[str, object]:
         """Returns what `muster simulate -o json` prints."""

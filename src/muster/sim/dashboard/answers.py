@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct, field, json
 
 from muster.engine.core.jobs import Job
+from muster.model.groups import NodeGroup, OverridePolicy, PropagationPolicy
 from muster.model.quantity import display
 from muster.plugins.nodegroup.group_classes import LABEL
 from muster.sim.report.waiting import causes
@@ -114,6 +115,49 @@ class Nodes(Answer):
     nodes: list[NodeAnswer]
 
 
+class GroupAnswer(Answer):
+    """A NodeGroup."""
+
+    name: str
+    nodes: list[str]
+    ready: int
+
+
+class Groups(Answer):
+    groups: list[GroupAnswer]
+
+
+class Share(Answer):
+    """The pods of an application in a node group."""
+
+    group: str
+    desired: int
+    current: int
+    ready: int
+
+
+class Application(Answer):
+    kind: str
+    name: str
+    replicas: int
+    misplaced: int
+    pending: int
+    groups: list[Share]
+    warnings: list[str]
+
+
+class Policy(Answer):
+    """A PropagationPolicy or an OverridePolicy with the applications that are bound to it."""
+
+    kind: str
+    name: str
+    applications: list[Application]
+
+
+class Policies(Answer):
+    policies: list[Policy]
+
+
 class EvictionAnswer(Answer):
     pod: str
     node: str
@@ -201,6 +245,27 @@ def nodes(result: Result) -> Nodes:
     return Nodes(found)
 
 
+def groups(result: Result) -> Groups:
+    found = ((name, group.status) for name, group in sorted(result.of(NodeGroup).items()))
+    return Groups([GroupAnswer(name, sorted(of.contained_nodes), of.ready_nodes) for name, of in found])
+
+
+def policies(result: Result) -> Policies:
+    both: list[tuple[str, PropagationPolicy | OverridePolicy]] = [
+        *sorted(result.of(PropagationPolicy).items()), *sorted(result.of(OverridePolicy).items())
+    ]  # fmt: skip
+    return Policies([
+        Policy(policy.kind, key, [
+            Application(
+                app.kind, app.name, app.replicas, app.misplaced, app.pending,
+                [Share(one.name, one.desired, one.current, one.ready) for one in app.groups], app.warnings,
+            )
+            for app in policy.status.applications
+        ])
+        for key, policy in both
+    ])  # fmt: skip
+
+
 def evictions(result: Result) -> Evictions:
     return Evictions([EvictionAnswer(e.pod, e.node, e.by, e.rule) for e in result.evictions])
 
@@ -230,6 +295,8 @@ ANSWERS: dict[str, tuple[Callable[[Result], object], Any]] = {
     "queues": (queues, Queues),
     "gangs": (gangs, Gangs),
     "nodes": (nodes, Nodes),
+    "groups": (groups, Groups),
+    "policies": (policies, Policies),
     "timeline": (timeline, Timeline),
     "decisions": (decisions, dict[str, Any]),
 }

@@ -19,7 +19,7 @@ from muster.process.component import Handler
 MAX_CONNECTIONS = 256
 MAX_BODY_BYTES = 1 << 20
 MAX_LINE_BYTES, MAX_FIELD_BYTES, MAX_HEADERS = 8190, 8190, 64
-REQUEST_TIMEOUT_S = 10.0  # to send a request
+REQUEST_TIMEOUT_S = 10.0  # to send a request; for the first one from the connection on
 READ_TIMEOUT_S = 10.0  # to read some of a response
 IDLE_TIMEOUT_S = 60.0  # between two requests
 SWEEP_INTERVAL_S = 1.0
@@ -37,7 +37,7 @@ class Guard(asyncio.Protocol):
         self.answering = 0
         """Requests that are being answered."""
         self._since = 0.0
-        self._partial = False  # bytes came since the last answer
+        self._partial = True  # a request is awaited: it is the first one, or bytes of it came
         self._unread = (0, 0.0)  # bytes that the client has not read, and since when there are so many
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

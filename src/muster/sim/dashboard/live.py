@@ -15,11 +15,13 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
+from muster.cycle.registry import kinds_read
 from muster.engine.core.plan import Eviction
 from muster.kube.informer import Delta
 from muster.kube.informers import Stream
 from muster.kube.snapshot import announced
 from muster.model.core import Pod
+from muster.model.custom import CustomApplication
 from muster.model.groups import OverridePolicy
 from muster.model.meta import Object
 from muster.model.pod_states import is_terminating
@@ -115,6 +117,10 @@ class DashboardService(Component):
         self._config: LoadedConfig | None = None
         self._tls = tls
         self._started = started
+        read = [kind for text in configurations for kind in kinds_read(load_config(text).scheduler.config)]
+        # What plugins of other packages read; the configured kinds of applications are followed by themselves.
+        more = (kind for kind in dict.fromkeys(read) if kind not in type(self).kinds and kind is not CustomApplication)
+        self.kinds = (*type(self).kinds, *more)
         super().__init__(settings, log)
         self.workload_tables = WorkloadTables.of(settings.workload_kinds, settings.applications)
 
@@ -133,6 +139,8 @@ class DashboardService(Component):
         if not display.configurations:
             display.configurations = [await self._announced()]
         self._config = load_config(display.configurations[0])
+        if CustomApplication in kinds_read(self._config.scheduler.config):
+            self.process.kinds.want_applications()
         stream = informers.stream(replay=False)
         tables = {kind: dict(some) for kind, some in informers.objects.items()}
         await loop.run_in_executor(display.executor, self._cache.load, tables)

@@ -19,6 +19,8 @@ _SUMMARIES = {
     "queues": "The queues with their amounts by resource.",
     "gangs": "The gangs: groups of which a minimum runs together, or nothing.",
     "nodes": "The nodes with their amounts by resource.",
+    "groups": "The NodeGroups.",
+    "policies": "The policies of node groups: desired and current pods of each application in each group.",
     "timeline": "The cycles with their decisions.",
     "decisions": "All decisions, as `muster simulate -o json` prints them.",
 }

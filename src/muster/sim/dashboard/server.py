@@ -23,7 +23,7 @@ from muster.sim.dashboard.listener import MAX_BODY_BYTES
 from muster.sim.dashboard.renderings import Part, Rendering
 from muster.sim.dashboard.views import VIEWS
 from muster.sim.dashboard.worker import Busy, Failed, Task, Worker
-from muster.sim.inputs import ConfigText, load_config
+from muster.sim.inputs import ConfigText
 from muster.sim.report.frame import stylesheet
 
 BODY_TIMEOUT_S = 10.0
@@ -238,7 +238,6 @@ class Server:
             if not chosen:
                 raise web.HTTPBadRequest(text="there is no such configuration: give one of /api/v1/status, or a text")
             other = chosen[0]
-        await asyncio.to_thread(load_config, other)  # raises InputError before anything is computed
         version, known, cycle = self.display.input_at(asked.cycle)
         task = Task("compare", self._config(), cycle, other=other, version=version, input=known)
         found = await self._deciding.run(task)

@@ -12,7 +12,7 @@ from muster.sim.result import Result
 
 def render(result: Result) -> str:
     """Returns a table of the NodeGroups with their nodes."""
-    found = result.cluster.store.of(NodeGroup)
+    found = result.of(NodeGroup)
     if not found:
         return ""
     nodes = {node.name: node for node in nodes_of(result)}

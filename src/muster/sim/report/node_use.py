@@ -92,7 +92,7 @@ def groups_of(result: Result) -> list[str]:
             for node in np.flatnonzero(tree.ids[level] >= 0).tolist():
                 found[node] = f"{tree.levels[level]} {tree.paths[level][int(tree.ids[level, node])]}"
         return found
-    for name, group in sorted(result.cluster.store.of(NodeGroup).items()):
+    for name, group in sorted(result.of(NodeGroup).items()):
         for member in group.status.contained_nodes:
             i = state.nodes.rank.get(member, -1)
             if i >= 0 and not found[i]:

@@ -15,10 +15,9 @@ HEAD = ("application", "node group", "", "current", "desired", "ready", "to do")
 
 def render(result: Result) -> str:
     """Returns a table for each policy, and the pods that it moves: those that it evicts in this run."""
-    store = result.cluster.store
     parts = []
     both: list[tuple[str, PropagationPolicy | OverridePolicy]] = [
-        *sorted(store.of(PropagationPolicy).items()), *sorted(store.of(OverridePolicy).items())
+        *sorted(result.of(PropagationPolicy).items()), *sorted(result.of(OverridePolicy).items())
     ]  # fmt: skip
     for key, policy in both:
         rows = [row for app in policy.status.applications for row in _rows(app)]
@@ -59,7 +58,7 @@ def _rows(app: BoundApplication) -> Iterator[str]:
 def _moves(result: Result, policy: str) -> str:
     groups = {
         node: name
-        for name, group in sorted(result.cluster.store.of(NodeGroup).items(), reverse=True)
+        for name, group in sorted(result.of(NodeGroup).items(), reverse=True)
         for node in group.status.contained_nodes
     }
     moves = [e for e in result.evictions if e.by == policy or e.by.endswith(f" {policy}")]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from builders.manifests import node, pod, state_of, typed
+from builders.manifests import manifest, node, pod, state_of, typed
 from muster.cli.install import PARTS
 from muster.cli.install.rights import READ
 from muster.kube.informer import Delta
 from muster.model.meta import Object, key
+from muster.sim.dashboard import answers
 from muster.sim.dashboard.live import DashboardService, History, _is_visible
 from muster.sim.dashboard.observe import COMPUTED, observed
+from muster.sim.dashboard.views import VIEWS
 from muster.sim.inputs import default_config, load_config
 from muster.store import Change
 
@@ -33,6 +35,20 @@ def test_without_a_written_reason_it_is_computed_and_says_so() -> None:
     assert result.pending["default/p"].startswith("0/1 nodes are available: 1 node(s) didn't match")
     assert result.pending["default/p"].endswith(COMPUTED)
     assert result.pending["default/q"] == f"the next cycle binds it to n1 {COMPUTED}"
+
+
+def test_node_groups_and_policies_of_the_cluster_are_shown() -> None:
+    version = "groupmanagement.kubeedge.io/v1alpha1"
+    group = manifest(version, "NodeGroup", "east", status={"containedNodes": ["n1"], "readyNodes": 1})
+    share = {"name": "east", "desired": 3, "current": 2, "ready": 1}
+    app = {"kind": "Deployment", "name": "web", "replicas": 3, "groups": [share]}
+    policy = manifest(version, "PropagationPolicy", "pp", status={"applications": [app]})
+    result = observed(CONFIG, state_of(node(), group, policy), 0.0)
+    assert answers.groups(result).groups == [answers.GroupAnswer("east", ["n1"], 1)]
+    (found,) = answers.policies(result).policies
+    assert found.applications[0].groups == [answers.Share("east", 3, 2, 1)]
+    assert "Deployment web" in VIEWS["policies"](result)
+    assert "east" in VIEWS["groups"](result)
 
 
 def test_a_computed_cycle_changes_nothing() -> None:
