@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,6 +82,7 @@ def replay(
     Jobs arrive, are scheduled by the same cycles as on a live cluster, run for their duration, finish, and are evicted
     and restarted. The result is the same for the same input; measured times go to stderr and to --timings.
     """
+    from muster.cli.answer import waiting
     from muster.cli.configuration import config_from_flag, config_from_objects, load_and_report
     from muster.cli.reading import BadInput, print_findings
     from muster.model.finding import InputError
@@ -111,10 +109,9 @@ def replay(
             gpu_resource=gpu_resource, scheduler_names=scheduler_names, now=_start(now, cluster, manifests),
         )  # fmt: skip
         jobs_of_trace = read_traces(trace, trace_format=trace_format, columns=columns, strict=strict)
-        with _progress(len(loaded)) as progress:
-            results = replay_each(
-                jobs_of_trace, manifests.objects, loaded, chosen, processes or os.cpu_count() or 1, progress
-            )
+        workers = processes or os.cpu_count() or 1
+        with waiting("replaying", "jobs" if len(loaded) == 1 or workers == 1 else "configurations") as shown:
+            results = replay_each(jobs_of_trace, manifests.objects, loaded, chosen, workers, shown.update)
         for result in results:
             for warning in result.warnings:
                 click.echo(f"warning: {result.name}: {warning}", err=True)
@@ -153,21 +150,6 @@ def read_replay_cluster(
 def _start(now: float | None, cluster: tuple[str, ...], manifests: Manifests) -> float | None:
     """Returns the time at which the trace starts: that of a cluster with running pods, else that of the trace."""
     return now if now is not None or not cluster or not manifests.objects.get("Pod") else manifests.latest
-
-
-@contextmanager
-def _progress(replays: int) -> Iterator[Callable[[int, int], None] | None]:
-    """Shows a bar with counts and the remaining time on a terminal. Several replays at once have none."""
-    if replays > 1 or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("jobs"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(file=sys.stderr), transient=True) as bar:
-        task = bar.add_task("")
-        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _show(results: list[Replay], loaded: list[LoadedConfig], form: str, html: str | None) -> None:

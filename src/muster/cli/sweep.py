@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from muster.cli import options
-from muster.cli.answer import plural, row, styled, table
+from muster.cli.answer import plural, row, styled, table, waiting
 from muster.cli.help import Command
 from muster.model.finding import InputError
 
@@ -63,7 +64,7 @@ def sweep(
     from muster.sim.sweep.folder import ResultFolder
     from muster.sim.sweep.grid import read_grid
     from muster.sim.sweep.inputs import read_inputs
-    from muster.sim.sweep.progress import progress_on
+    from muster.sim.sweep.progress import Lines
     from muster.sim.sweep.report import write_report
     from muster.sim.sweep.run import run_sweep
     from muster.sim.sweep.table import plain_result, rows_of
@@ -84,7 +85,7 @@ def sweep(
         print_findings(inputs.findings)
         cells = list(cells_of(read, inputs))
         with results.locked():
-            done = run_sweep(cells, results, execute, progress_on(sys.stderr))
+            done = run_sweep(cells, results, execute, CellsDone() if sys.stderr.isatty() else Lines(sys.stderr))
             rows, comparisons = rows_of(done), compare(done.cells, done.results)
             write_report(results, os.path.basename(grid), done, rows, comparisons, origin_rows([grid]))
     except InputError as fault:
@@ -103,6 +104,29 @@ def sweep(
         console().print(styled(_headline(done, folder), "bold"))
     if done.failures:
         raise click.exceptions.Exit(1)
+
+
+class CellsDone(AbstractContextManager["CellsDone"]):
+    """Shows the cells that are done, those that failed and the remaining time on a terminal."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._context = waiting("sweeping", "cells", stream)
+        self._failed = 0
+
+    def __enter__(self) -> CellsDone:
+        self._shown = self._context.__enter__()
+        return self
+
+    def __exit__(self, *fault: Any) -> None:
+        self._context.__exit__(*fault)
+
+    def begin(self, total: int, resumed: int) -> None:
+        self._shown.update(resumed, total)
+
+    def finished(self, failed: bool) -> None:
+        self._failed += failed
+        note = f"{self._failed} failed" if self._failed else ""
+        self._shown.update(self._shown.done + 1, self._shown.total, note)
 
 
 def _here(missing: Sequence[Cell], inputs: Inputs, processes: int | None) -> Iterator[Outcome[Cell]]:

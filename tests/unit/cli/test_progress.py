@@ -6,6 +6,7 @@ import io
 import time
 
 from muster.cli.progress import Progress, duration, progress
+from muster.cli.sweep import CellsDone
 
 
 class Terminal(io.StringIO):
@@ -56,3 +57,11 @@ def test_a_pipe_and_quick_work_show_nothing() -> None:
 
 def test_durations_are_readable() -> None:
     assert [duration(s) for s in (0, 59, 90, 3_599, 7_500)] == ["0 s", "59 s", "2 min", "1 h 0 min", "2 h 5 min"]
+
+
+def test_a_sweep_counts_its_cells_and_those_that_failed() -> None:
+    with CellsDone(Terminal()) as shown:
+        shown.begin(3, 1)
+        shown.finished(True)
+        shown.finished(False)
+        assert shown._shown.line().startswith("sweeping: 3 of 3 cells (1 failed)")

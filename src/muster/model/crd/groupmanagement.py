@@ -153,12 +153,18 @@ _OVERRIDE: dict[type, Demands] = {
 _STANDING = (
     Column("Resolved", '.status.conditions[?(@.type=="Resolved")].status'),
     Column("Satisfied", '.status.conditions[?(@.type=="Satisfied")].status'),
+    Column("Reason", '.status.conditions[?(@.type=="Satisfied")].reason'),
+    Column("Message", '.status.conditions[?(@.status=="False")].message', priority=1),
 )
 
 DEFINITIONS: tuple[Definition, ...] = (
     Definition(
         groups.NodeGroup, VERSION, "nodegroups", ("ng",),
-        (Column("Nodes", ".status.nodes", "integer"), Column("Ready", ".status.readyNodes", "integer")),
+        (
+            Column("Nodes", ".status.nodes", "integer"),
+            Column("Ready", ".status.readyNodes", "integer"),
+            Column("Contained", ".status.containedNodes", priority=1),
+        ),
         _NODE_GROUP,
     ),
     Definition(

@@ -108,6 +108,9 @@ DEFINITIONS: tuple[Definition, ...] = (
             Column("State", ".status.state"),
             Column("Running", ".status.running", "integer"),
             Column("Pending", ".status.pending", "integer"),
+            Column("Inqueue", ".status.inqueue", "integer"),
+            Column("Allocated", ".status.allocated", priority=1),
+            Column("Capability", ".spec.capability", priority=1),
         ),
         _QUEUE,
     ),
@@ -118,6 +121,7 @@ DEFINITIONS: tuple[Definition, ...] = (
             Column("MinMember", ".spec.minMember", "integer"),
             Column("Running", ".status.running", "integer"),
             Column("Queue", ".spec.queue", priority=1),
+            Column("Reason", '.status.conditions[?(@.type=="Unschedulable")].message', priority=1),
         ),
         _POD_GROUP,
     ),
@@ -160,7 +164,7 @@ _TOPOLOGY: dict[type, Demands] = {
 
 TOPOLOGIES: tuple[Definition, ...] = tuple(
     Definition(
-        topology.Topology, version, "topologies", columns=(Column("Levels", ".spec.levels[*].nodeLabel"),),
+        topology.Topology, version, "topologies", columns=(Column("Levels", ".spec.levels"),),
         demands=_TOPOLOGY,
     )
     for version in ("kueue.x-k8s.io/v1alpha1", "kai.scheduler/v1alpha1")

@@ -27,12 +27,15 @@ def replay_each(
     processes: int = 1,
     progress: Progress | None = None,
 ) -> list[Replay]:
-    """Returns the replay of each configuration, in their order. Raises InputError if one of them failed."""
+    """Returns the replay of each configuration, in their order. Raises InputError if one of them failed.
+
+    `progress` is called with the number of jobs, in several processes with the number of configurations.
+    """
     names = list(_names(configs))
     if len(configs) == 1 or processes == 1:
         return [
-            replay(trace, objects, config, options, name=name, progress=progress)
-            for name, config in zip(names, configs, strict=True)
+            replay(trace, objects, config, options, name=name, progress=_part(progress, i, len(configs)))
+            for i, (name, config) in enumerate(zip(names, configs, strict=True))
         ]
     tasks = [(name, config.text) for name, config in zip(names, configs, strict=True)]
     found: dict[str, Replay] = {}
@@ -40,7 +43,14 @@ def replay_each(
         if isinstance(outcome.result, Failure):
             raise InputError(f"the replay with {outcome.task[0]} failed: {outcome.result.message}")
         found[outcome.task[0]] = outcome.result["replay"]
+        if progress is not None:
+            progress(len(found), len(tasks))
     return [found[name] for name in names]
+
+
+def _part(progress: Progress | None, before: int, parts: int) -> Progress | None:
+    """Returns the progress of one of several replays of the same trace, as a part of all."""
+    return None if progress is None else lambda done, total: progress(before * total + done, parts * total)
 
 
 def _replay(shared: _Shared, task: _Task) -> dict[str, Any]:
