@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 
     from muster.model.meta import LabelSelector
     from muster.sim.ask.answer import Answer, FirstAnswer, Proposal
+    from muster.sim.changes import Changes
 
 
 @click.command(cls=Command, example="muster ask -f job.yaml --cluster cluster.yaml")
 @options.config
 @options.files(required=True)
 @selection.cluster_files
+@options.changes
 @options.kubeconfig
 @selection.namespace("The namespace of manifests that name none.")
 @selection.manifest_labels
@@ -38,6 +40,7 @@ def ask(
     config: str | None,
     files: tuple[str, ...],
     clusters: tuple[str, ...],
+    changes: Changes,
     kubeconfig: str | None,
     context: str | None,
     namespace: str,
@@ -56,7 +59,8 @@ def ask(
 
     The job (-f) is simulated on the cluster after everything that waits already. If it does not run now, the smallest
     change of each kind is searched: fewer pods, another queue, more quota, evictions, more nodes. Each is verified by a
-    simulation. Nothing is written to the cluster or to files.
+    simulation. Nothing is written to the cluster or to files. The options --clone-node, --set, --cordon and --remove
+    change the cluster first, in this order.
     """
     from muster.cli.answer import console, print_json
     from muster.cli.configuration import config_from_flag, config_from_objects, load_and_report
@@ -65,6 +69,7 @@ def ask(
     from muster.model.finding import InputError
     from muster.process.memory import keep_freed_memory
     from muster.sim.api import question
+    from muster.sim.changes import changed
 
     keep_freed_memory()
     text = config_from_flag(config)
@@ -78,6 +83,7 @@ def ask(
     gc.freeze()  # the objects of the input stay; every trial would search them for garbage
     began = time.perf_counter()
     try:
+        there = changed(there, changes)
         with progress("deciding"):
             asked = question(job, there, one, now, namespace, scheduler_names, feature_gates, log)
     except InputError as why:

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from muster.cli import options
+from muster.cli.answer import waiting
 from muster.cli.help import Command
 
 
@@ -31,7 +32,9 @@ def bench(works: tuple[str, ...], runs: int, form: str, save: Path | None, verbo
         raise click.UsageError(str(fault)) from None
     found = []
     try:
-        for row in rows(chosen, runs):
+        for i, work in enumerate(chosen, 1):
+            with waiting(f"measuring {work.name} ({i} of {len(chosen)} workloads)"):
+                row = next(rows([work], runs))
             found.append(row)
             if form == "table":
                 state = "; ".join(missed(row)) or "ok"

@@ -42,7 +42,7 @@ def distribute(policy: str, replicas: int, uid: str, form: str, verbosity: int) 
         return
     from muster.cli.answer import row, table
 
-    shown = table(f"{replicas} replicas by {found.metadata.name} ({parsed.strategy})", "NODE GROUP", "REPLICAS")
+    shown = table(f"{replicas} replicas by {found.metadata.name} ({parsed.strategy})", "node group", "replicas")
     for name, quota in quotas.groups.items():
         row(shown, name, quota.desired)
     if quotas.unplaced:

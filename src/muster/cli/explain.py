@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from muster.cli import options
-from muster.cli.answer import plural, row, some, styled, table
+from muster.cli.answer import is_wide, plural, row, some, styled, table
 from muster.cli.help import Command
+from muster.model.natural_order import natural
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
     from muster.engine.placement.trace import NodeTrace
+    from muster.sim.changes import Changes
     from muster.sim.eviction_options import EvictionOption
     from muster.sim.explain import Explanation
     from muster.sim.explain.explanation import Deciding, Gang
@@ -29,7 +32,10 @@ if TYPE_CHECKING:
 @options.files(required=False)
 @click.option("--live", is_flag=True, help="Use the running cluster instead of manifests.")
 @options.kubeconfig
-@options.output("table", "json")
+@options.output("table", "wide", "json")
+@click.option("--node", "only", multiple=True, metavar="NODE",
+              help="Show only this node. May be given several times.")  # fmt: skip
+@options.changes
 @click.option("--sets", is_flag=True, help="Show the node sets that the pod's group is tried on, and the results.")
 @click.option("--cycle", type=click.IntRange(min=1), help="Show this cycle instead of the one that decided.")
 @click.option("--before", is_flag=True, help="Show the state before the first cycle.")
@@ -48,6 +54,8 @@ def explain(
     kubeconfig: str | None,
     context: str | None,
     form: str,
+    only: tuple[str, ...],
+    changes: Changes,
     sets: bool,
     cycle: int | None,
     before: bool,
@@ -63,13 +71,14 @@ def explain(
     POD is NS/POD, or an owner or gang as KIND/NAME with -n, or as NS/KIND/NAME: then the pod that fails is explained.
     The answer is about the moment when the pod's turn came, in the cycle that bound it, else in the last cycle. Nodes
     that refuse the pod are scored, too. With --live the configuration is that of the running scheduler, unless -c names
-    another.
+    another. The options --clone-node, --set, --cordon and --remove change the input first, in this order.
     """
     from muster.cli.answer import console, print_json, waiting
     from muster.cli.configuration import config_from_flag, config_from_objects, load_and_report
     from muster.cli.reading import BadInput, log, read_manifests
     from muster.model.finding import InputError
     from muster.sim.api import explain as run
+    from muster.sim.changes import changed
 
     text = config_from_flag(config)
     one = None if text is None else load_and_report(text)
@@ -84,20 +93,33 @@ def explain(
         manifests = read_manifests(files, keep_going=keep_going, workload_kinds=workload_kinds)
     one = one or load_and_report(config_from_objects(manifests.objects, scheduler_names))
     try:
+        manifests = changed(manifests, changes)
         with waiting("explaining"):
             answer = run(
                 pod, manifests, config=one, sets=sets, cycle=cycle, before=before, namespace=namespace, now=now,
                 scheduler_names=scheduler_names, keep_going=True, feature_gates=feature_gates, log=log,
             )  # fmt: skip
+        nodes = _only(answer, only)
     except InputError as why:
         raise BadInput(f"muster: {why.message}") from None
     for warning in answer.warnings:
         click.echo(f"warning: {warning}", err=True)
     if form == "json":
-        print_json(answer.to_dict())
+        print_json(replace(answer, nodes=nodes).to_dict())
     else:
         click.echo(f"configuration: {one}")
-        show_explanation(console(), answer, sets=sets)
+        show_explanation(console(), answer, sets=sets, nodes=nodes)
+
+
+def _only(answer: Explanation, names: tuple[str, ...]) -> dict[str, NodeTrace]:
+    """Returns the nodes to show: all, or those of --node."""
+    from muster.config.names import suggest
+    from muster.model.finding import InputError
+
+    for name in names:
+        if name not in answer.nodes:
+            raise InputError(f"--node {name}: there is no such node: {suggest(name, answer.nodes)}")
+    return {name: answer.nodes[name] for name in names} if names else answer.nodes
 
 
 MAX_NODES = 200
@@ -106,12 +128,15 @@ MAX_PROTECTED = 3  # protected pods in a row
 MAX_PICTURES = 10  # nodes whose devices are drawn, the best first
 
 
-def show_explanation(console: Console, answer: Explanation, *, sets: bool) -> None:
+def show_explanation(
+    console: Console, answer: Explanation, *, sets: bool, nodes: Mapping[str, NodeTrace] | None = None
+) -> None:
+    """Prints the answer; `nodes` are the nodes to show if these are not all."""
     console.print(styled(moment(answer), "bold"))
     for note in answer.notes:
         console.print(styled(f"note: {note}"))
     if answer.nodes:
-        _nodes(console, answer)
+        _nodes(console, answer, answer.nodes if nodes is None else nodes)
     if sets:
         _sets(console, answer)
     elif answer.node_set:
@@ -138,26 +163,35 @@ def moment(answer: Explanation) -> str:
     return f"{answer.pod}: cycle {answer.cycle}, {placed if answer.placed_before else 'before any pod was placed'}"
 
 
-def _nodes(console: Console, answer: Explanation) -> None:
+def _nodes(console: Console, answer: Explanation, shown: Mapping[str, NodeTrace]) -> None:
     def rank(entry: tuple[str, NodeTrace]) -> tuple[object, ...]:
-        return not entry[1].feasible, not entry[1].candidate, -entry[1].total, entry[0]
+        return not entry[1].feasible, not entry[1].candidate, -entry[1].total, natural(entry[0])
 
-    ranked = sorted(answer.nodes.items(), key=rank)
+    ranked = sorted(shown.items(), key=rank)
+    most, drawn = (len(ranked), len(ranked)) if is_wide() else (MAX_NODES, MAX_PICTURES)
+    terms = _terms(ranked) if is_wide() else []
     scorers = sorted({plugin for _, trace in ranked for plugin in trace.scores})
     noted = any(trace.notes for _, trace in ranked)
-    nodes = table(f"Nodes for {answer.pod}", "node", "", "total", *scorers, "why not", *["state"] * noted)
-    for name, trace in ranked[:MAX_NODES]:
+    columns = [*scorers, *(f"{plugin}/{term}" for plugin, term in terms), "why not", *["state"] * noted]
+    nodes = table(f"Nodes for {answer.pod}", "node", "", "total", *columns)
+    for name, trace in ranked[:most]:
         why = "; ".join(f"{plugin}: {text}" for plugin, _, text in trace.reasons)
         fits = _fits(answer, trace)
-        scores = (_number(trace.scores.get(scorer, 0)) for scorer in scorers)
+        scores = [_number(trace.scores.get(scorer, 0)) for scorer in scorers]
+        scores += [_number(trace.terms.get(plugin, {}).get(term, 0)) for plugin, term in terms]
         notes = ["; ".join(trace.notes.values())] * noted
         row(nodes, name, fits, _number(trace.total), *scores, why, *notes)
     console.print(nodes)
-    if len(ranked) > MAX_NODES:
-        console.print(f"… and {len(ranked) - MAX_NODES:,} more nodes; -o json has all")
-    for _, trace in ranked[:MAX_PICTURES]:
+    if len(ranked) > most:
+        console.print(f"… and {len(ranked) - most:,} more nodes; -o wide shows all")
+    for _, trace in ranked[:drawn]:
         for picture in trace.pictures:
             console.print(styled(picture.text()), soft_wrap=True)
+
+
+def _terms(ranked: list[tuple[str, NodeTrace]]) -> list[tuple[str, str]]:
+    """Returns the terms of all scores, by plugin."""
+    return sorted({(plugin, term) for _, trace in ranked for plugin, of in trace.terms.items() for term in of})
 
 
 def _fits(answer: Explanation, trace: NodeTrace) -> Text:

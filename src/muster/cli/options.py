@@ -75,12 +75,12 @@ def changes(command: Command) -> Command:
     """The what-if options `--set`, `--remove`, `--clone-node`, `--times` and `--cordon`, as the parameter `changes`."""
 
     @wraps(command)
-    def gathered(*, sets: Names, removals: Names, clones: Names, times: int, cordons: Names, **others: Any) -> None:
+    def gathered(*, assigned: Names, removals: Names, clones: Names, times: int, cordons: Names, **others: Any) -> None:
         from muster.sim.changes import Changes
 
         if times != 1 and not clones:
             raise click.UsageError("--times belongs to --clone-node NODE")
-        made: Changes = Changes(clones=clones, times=times, fields=sets, cordons=cordons, removals=removals)
+        made: Changes = Changes(clones=clones, times=times, fields=assigned, cordons=cordons, removals=removals)
         command(changes=made, **others)
 
     for flag in (
@@ -92,8 +92,8 @@ def changes(command: Command) -> Command:
                      "this one, without its pods, as NODE-clone-1. May be given several times."),
         click.option("--remove", "removals", multiple=True, metavar="KIND/NAME", help="Change the input: remove an "
                      "object, such as node/n3 or pod/NAMESPACE/NAME. May be given several times."),
-        click.option("--set", "sets", multiple=True, metavar="KIND/NAME.FIELD=VALUE", help="Change the input: set a "
-                     "field of an object, such as queue/x.spec.weight=4. May be given several times."),
+        click.option("--set", "assigned", multiple=True, metavar="KIND/NAME.FIELD=VALUE", help="Change the input: set "
+                     "a field of an object, such as queue/x.spec.weight=4. May be given several times."),
     ):  # fmt: skip
         gathered = flag(gathered)
     return gathered

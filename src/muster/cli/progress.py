@@ -36,7 +36,7 @@ class Progress:
 
     def update(self, done: int, total: int = 0, note: str = "") -> None:
         """Sets the counts; without a total there is no remaining time."""
-        self.done, self.total, self.note = done, total, note
+        self.done, self.total, self.note = done, total and max(done, total), note
         if self._first is None:
             self._first = done
 
@@ -68,15 +68,18 @@ def progress(what: str, unit: str = "", stream: TextIO | None = None, first: flo
     over = Event()
     width = 0
 
-    def run() -> None:
+    def write(text: str) -> None:
         nonlocal width
+        if text or width:
+            out.write(f"\r{text.ljust(width)}" if text else f"\r{' ' * width}\r")
+            out.flush()
+        width = len(text)
+
+    def run() -> None:
         wait = first
         while not over.wait(wait):
             wait = INTERVAL_S
-            text = shown.line()[: get_terminal_size().columns - 1]
-            out.write(f"\r{text.ljust(width)}")
-            out.flush()
-            width = len(text)
+            write(shown.line()[: get_terminal_size().columns - 1])
 
     thread = Thread(target=run, daemon=True)
     thread.start()
@@ -85,9 +88,7 @@ def progress(what: str, unit: str = "", stream: TextIO | None = None, first: flo
     finally:
         over.set()
         thread.join()
-        if width:
-            out.write(f"\r{' ' * width}\r")
-            out.flush()
+        write("")
 
 
 @contextmanager

@@ -78,8 +78,10 @@ def read_manifests(
     from muster.sim.inputs import usable_cluster
 
     try:
-        with waiting("reading"):
-            manifests = usable_cluster(paths, keep_going=keep_going, workload_kinds=workload_kinds)
+        with waiting("reading", "documents") as shown:
+            manifests = usable_cluster(
+                paths, keep_going=keep_going, workload_kinds=workload_kinds, progress=shown.update
+            )
     except InputError as fault:
         print_findings(fault.findings)
         errors = [finding for finding in fault.findings if finding.severity == "error"]

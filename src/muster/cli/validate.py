@@ -59,8 +59,8 @@ def validate(
     from muster.sim.inputs import read_cluster, require_objects
 
     text = config_from_flag(config)
-    with waiting("reading"):
-        manifests = read_cluster(files, workload_kinds) if files else None
+    with waiting("reading", "documents") as shown:
+        manifests = read_cluster(files, workload_kinds, shown.update) if files else None
     text = text or config_from_objects({} if manifests is None else manifests.objects, scheduler_names)
     with waiting("validating"):
         answer = run(

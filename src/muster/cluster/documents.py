@@ -6,7 +6,7 @@ import gzip
 import os
 import sys
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -88,14 +88,21 @@ MAX_COMPRESSION_RATIO = 200  # objects of a real cluster are compressed 10 to 40
 _GZIP = b"\x1f\x8b"
 
 
-def values(name: str, data: bytes) -> Iterator[tuple[Any, Location] | Finding]:
-    """Yields every document of a text or every line of a snapshot; a finding instead of one that cannot be parsed."""
+def values(
+    name: str, data: bytes, expect: Callable[[int], None] | None = None
+) -> Iterator[tuple[Any, Location] | Finding]:
+    """Yields every document of a text or every line of a snapshot; a finding instead of one that cannot be parsed.
+
+    `expect` is called with the number of documents, as far as it is known before they are read.
+    """
     if data.startswith(_GZIP):
         unpacked = _unpack(name, data)
         if isinstance(unpacked, Finding):
             yield unpacked
             return
         if unpacked.lstrip()[:1] == b"{":
+            if expect is not None:
+                expect(unpacked.count(b"\n"))
             yield from _lines(name, unpacked)
             return
         data = unpacked
@@ -106,6 +113,8 @@ def values(name: str, data: bytes) -> Iterator[tuple[Any, Location] | Finding]:
         message = f"byte {data[error.start]:#04x} is not UTF-8 text"
         yield Finding("error", name, line, "", "yaml", message, "save the file as UTF-8")
         return
+    if expect is not None:
+        expect(text.count("\n---") + 1)
     for document in load_each(text, name):
         if isinstance(document, YamlError):
             yield Finding("error", name, document.line, "", "yaml", document.message)

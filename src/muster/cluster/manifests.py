@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
@@ -81,14 +82,25 @@ class Manifests:
 
 
 def read(
-    sources: Iterable[tuple[str, bytes | Mapping[str, Any]]], workload_kinds: Sequence[TableText] = ()
+    sources: Iterable[tuple[str, bytes | Mapping[str, Any]]],
+    workload_kinds: Sequence[TableText] = (),
+    progress: Callable[[int, int], None] | None = None,
 ) -> Manifests:
     """Reads the objects in named texts, and plain objects under the name that messages give them. `workload_kinds` are
-    tables of descriptions beside the built-in table."""
+    tables of descriptions beside the built-in table. `progress` is called with the documents that are read, and how
+    many there are."""
     reader = _Reader(workload_kinds)
+    done, expected = count(1), [0]
+
+    def expect(documents: int) -> None:
+        expected[0] += documents
+
     with collector_paused():
         for name, data in sources:
-            for found in values(name, data) if isinstance(data, bytes) else [(dict(data), Location(name, None))]:
+            one = () if isinstance(data, bytes) else ((dict(data), Location(name, None)),)
+            for found in values(name, data, expect) if isinstance(data, bytes) else one:
+                if progress is not None:
+                    progress(next(done), expected[0])
                 if isinstance(found, Finding):
                     reader.manifests.findings.append(found)
                 else:

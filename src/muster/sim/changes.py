@@ -57,6 +57,8 @@ class Changes:
 
 def changed(manifests: Manifests, changes: Changes) -> Manifests:
     """Returns the manifests with all changes. Raises InputError that names the option and the nearest name."""
+    if not changes:
+        return manifests
     objects: Objects = manifests.objects
     findings: list[Finding] = []
     for name in changes.clones:

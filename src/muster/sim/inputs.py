@@ -6,7 +6,7 @@ A cluster is given as files, folders, objects of the model or plain dicts. What 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,13 +36,16 @@ SCHEDULER_NAMES = ("muster", "volcano")
 # --- the cluster
 
 
-def read_cluster(cluster: Cluster, workload_kinds: Sequence[PathName] = ()) -> Manifests:
+def read_cluster(
+    cluster: Cluster, workload_kinds: Sequence[PathName] = (), progress: Callable[[int, int], None] | None = None
+) -> Manifests:
     """Reads every part of the cluster; what cannot be read becomes a finding. `workload_kinds` are the files with
-    descriptions of further workload kinds."""
+    descriptions of further workload kinds. `progress` is called with the documents that are read, and how many there
+    are."""
     if isinstance(cluster, Manifests):
         return cluster
     unreadable: list[Finding] = []
-    manifests = read(_sources(cluster, unreadable), table_texts(workload_kinds))
+    manifests = read(_sources(cluster, unreadable), table_texts(workload_kinds), progress)
     manifests.findings = in_order([*unreadable, *manifests.findings])
     return manifests
 
@@ -53,10 +56,14 @@ def table_texts(paths: Sequence[PathName]) -> list[tuple[str, str]]:
 
 
 def usable_cluster(
-    cluster: Cluster, *, keep_going: bool = False, workload_kinds: Sequence[PathName] = ()
+    cluster: Cluster,
+    *,
+    keep_going: bool = False,
+    workload_kinds: Sequence[PathName] = (),
+    progress: Callable[[int, int], None] | None = None,
 ) -> Manifests:
     """Reads the cluster; raises InputError if an object cannot be used (unless `keep_going`) or there is none."""
-    manifests = read_cluster(cluster, workload_kinds)
+    manifests = read_cluster(cluster, workload_kinds, progress)
     errors = manifests.errors
     if errors and (not keep_going or any(finding.code == "file" for finding in errors)):
         raise InputError(f"{len(errors)} error{'s'[: len(errors) != 1]} in the input", manifests.findings)

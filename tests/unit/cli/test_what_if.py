@@ -11,6 +11,9 @@ from click.testing import CliRunner, Result
 from builders.files import text, write
 from builders.manifests import node, pod, queue
 from muster.cli import main
+from muster.cli.answer import console
+from muster.cli.validate import show_findings
+from muster.model.finding import Finding
 
 
 def call(*arguments: str) -> Result:
@@ -108,3 +111,43 @@ def test_exact_amounts_stand_beside_the_rounded_ones(files: list[str]) -> None:
     share = summary["queues"]["default"]
     assert share["allocated"]["cpu"] == "3.5"
     assert share["exact"]["allocated"]["cpu"] == "3500m"
+
+
+def explained(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["explain", *arguments])
+
+
+def test_explain_takes_the_changes_and_shows_one_node(files: list[str]) -> None:
+    changed = explained("one/p1", *files, "--clone-node", "n2", "--node", "n2-clone-1", "-o", "json")
+    assert list(json.loads(changed.stdout)["nodes"]) == ["n2-clone-1"]
+    wrong = explained("one/p1", *files, "--node", "n3")
+    assert wrong.exit_code == 2 and "--node n3: there is no such node" in wrong.stderr
+
+
+def test_a_wide_explanation_has_the_terms_of_every_score(files: list[str]) -> None:
+    table = explained("one/p1", *files, "-o", "wide").stdout
+    assert "nodeorder/leastrequested" in table
+    assert table.index("n2 ") < table.index("n10 ")
+
+
+def test_ask_takes_the_changes(files: list[str], tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(text(pod("late", cpu="6")))
+    asked = ["ask", "-f", str(tmp_path / "job.yaml"), "--cluster", files[-1], "--first", "-o", "json"]
+    before, after = (
+        json.loads(CliRunner().invoke(main, [*asked, *more]).stdout)
+        for more in ([], ["--set", "node/n2.status.allocatable.cpu=40"])
+    )
+    assert before != after
+
+
+def test_no_color_leaves_no_escape_codes_on_a_terminal(
+    files: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("NO_COLOR", "1")
+    show_findings(console(), [Finding("error", "f.yaml", 1, "", "code", "message", "fix")])
+    assert "\x1b" not in capsys.readouterr().out
+    monkeypatch.delenv("NO_COLOR")
+    show_findings(console(), [Finding("error", "f.yaml", 1, "", "code", "message", "fix")])
+    assert "\x1b[1" in capsys.readouterr().out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -67,3 +68,25 @@ def test_defaults_are_those_of_the_types() -> None:
 def test_a_demand_on_a_field_that_does_not_exist_is_a_fault() -> None:
     with pytest.raises(KeyError, match="QueueSpec has no field wieght"):
         schema_of(scheduling.Queue, {scheduling.QueueSpec: Demands(fields={"wieght": {"minimum": 1}})})
+
+
+STATE = {
+    "NodeGroup": {"Nodes", "Ready", "Contained"},
+    "PropagationPolicy": {"Strategy", "Resolved", "Satisfied", "Reason", "Message"},
+    "OverridePolicy": {"Resolved", "Satisfied", "Reason", "Message"},
+    "Queue": {"Parent", "Weight", "State", "Running", "Pending", "Inqueue", "Allocated", "Capability"},
+    "PodGroup": {"Status", "MinMember", "Running", "Queue", "Reason"},
+    "HyperNode": {"Tier", "Nodes"},
+    "Topology": {"Levels"},
+}
+
+
+@pytest.mark.parametrize("definition", ALL, ids=names)
+def test_kubectl_get_shows_the_state_of_every_kind(definition: Definition) -> None:
+    plain = definition.plain()["spec"]
+    columns = {one["name"]: one["jsonPath"] for one in plain["versions"][0]["additionalPrinterColumns"]}
+    assert columns.keys() == {*STATE[plain["names"]["kind"]], "Age"}
+    known = {path for path, _ in walk(whole(definition))}
+    for name, path in columns.items():
+        if name != "Age":
+            assert re.sub(r"\[\?\([^)]*\)\]", "[]", path) in known, path
