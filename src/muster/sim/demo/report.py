@@ -35,12 +35,12 @@ def _chapter(chapter: Chapter) -> Section:
 
 def _step(number: int, step: Step) -> str:
     grids = "".join(table(g.head, g.rows, g.title) for g in step.grids)
-    waits = table(("waits", "why"), sorted(step.waiting.items())) if step.waiting else ""
+    waits = table(("waits", "why"), sorted(step.waiting.items()), "Waiting pods") if step.waiting else ""
     messages = warning_list(step.messages)
     evicted = ""
     if step.result is not None and step.result.evictions:
         rows = [(e.pod, e.node, e.by or e.rule) for e in step.result.evictions]
-        evicted = table(("evicted", "from", "for"), rows)
+        evicted = table(("evicted", "from", "for"), rows, "Evicted pods")
     files = ", ".join(step.files)
     body = [
         f"<h3>{number}. {escape(step.asks)}</h3>",
@@ -60,4 +60,4 @@ def _checks(checks: Iterable[Check]) -> str:
     for check in checks:
         verdict = "as designed" if check.holds else f"NOT AS DESIGNED: wanted {in_words(check.wanted)}"
         rows.append((check.design, in_words(check.found), verdict))
-    return table(("the design says", "the cluster shows", ""), rows)
+    return table(("the design says", "the cluster shows", ""), rows, "Checks")

@@ -88,7 +88,7 @@ def _charts(charts: Sequence[str]) -> str:
 
 def _table(made: SummaryTable) -> str:
     notes = "".join(f'<p class="soft">{escape(note)}</p>' for note in made.notes)
-    return table(made.head, made.rows) + notes
+    return table(made.head, made.rows, made.title) + notes
 
 
 def _folded(made: SummaryTable) -> str:

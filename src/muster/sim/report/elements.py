@@ -67,7 +67,7 @@ def html_table(head: Sequence[str], rows: Iterable[str], caption: str = "", kind
     of = f' class="{kind}"' if kind else ""
     body = "".join(f"<tr>{row}</tr>" for row in rows)
     return (
-        f'<div class="wide" role="region" tabindex="0" aria-label="{label}"><table{of}>{named}'
+        f'<div class="wide" role="group" tabindex="0" aria-label="{label}"><table{of}>{named}'
         f"<thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 

@@ -19,7 +19,7 @@ from muster.sim.report.node_use import NodeUse
 SIZE, STEP = 10, 12  # pixels of a square, and from one to the next
 ACROSS = 16  # squares in a row of a group
 MAX_ACROSS = 64
-MAX_GROUPS = 400
+MAX_GROUPS = 400  # with more groups all nodes are drawn together
 FULL_CAPTIONS = 12  # groups; of more groups each caption is short, and the numbers are in a table
 MAX_RESOURCES = 4
 MAX_ROWS = 5000
@@ -28,12 +28,12 @@ MAX_ROWS = 5000
 def squares(nodes: Sequence[NodeUse], names: bool) -> str:
     """Draws the nodes, sorted by group. `names`: with a table of all nodes."""
     groups = [(name, list(members)) for name, members in groupby(nodes, key=lambda node: node.group)]
+    if len(groups) > MAX_GROUPS:
+        groups = [("all nodes, by group", list(nodes))]
     short = len(groups) > FULL_CAPTIONS
-    drawn = "".join(_group(name, members, short) for name, members in groups[:MAX_GROUPS])
-    more = sum(len(members) for _, members in groups[MAX_GROUPS:])
-    rest = f'<p class="soft">and {more:,} nodes more in {len(groups) - MAX_GROUPS:,} groups</p>' if more else ""
-    tables = (_groups_table(groups[:MAX_GROUPS]) if short else "") + (_table(nodes) if names else "")
-    return f'{_legend(nodes)}<div class="racks">{drawn}</div>{rest}{tables}'
+    drawn = "".join(_group(name, members, short) for name, members in groups)
+    tables = (_groups_table(groups) if short else "") + (_table(nodes) if names else "")
+    return f'{_legend(nodes)}<div class="racks">{drawn}</div>{tables}'
 
 
 def _legend(nodes: Sequence[NodeUse]) -> str:

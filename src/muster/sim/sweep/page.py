@@ -70,7 +70,8 @@ def _counts(rows: Sequence[Row], failed: int) -> str:
 
 def _failed(rows: Sequence[Row]) -> str:
     head = ("trace", "cluster", "configuration", "seed", "message")
-    return table(head, [["–" if row[name] is None else str(row[name]) for name in head] for row in rows])
+    cells = [["–" if row[name] is None else str(row[name]) for name in head] for row in rows]
+    return table(head, cells, "Cells that failed")
 
 
 def _overview(comparisons: Sequence[Comparison]) -> str:
@@ -89,7 +90,7 @@ def _overview(comparisons: Sequence[Comparison]) -> str:
                 names = ", ".join(contender.configuration for contender in best.best)
                 cells.append(f"{mark(best)} {names}: {with_spread(what, best.best[0])}")
         rows.append([one.trace, one.cluster, *cells])
-    return table(("trace", "cluster", *(what.name for what in COMPARED)), rows)
+    return table(("trace", "cluster", *(what.name for what in COMPARED)), rows, "The best configuration by each figure")
 
 
 def _by_trace(comparisons: Sequence[Comparison]) -> dict[str, list[Comparison]]:
@@ -171,4 +172,4 @@ def _all(rows: Sequence[Row]) -> str:
         ]
         for row in rows
     ]  # fmt: skip
-    return f"<details><summary>{len(rows):,} cells</summary>{table(head, cells)}</details>"
+    return f"<details><summary>{len(rows):,} cells</summary>{table(head, cells, 'All cells')}</details>"

@@ -20,7 +20,7 @@ SHARES = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)  # in the
 def figure(title: str, svg: str, head: Sequence[str], rows: Sequence[Sequence[str]], note: str = "") -> str:
     """Returns a chart with its title, a note, and a table of its numbers that the reader can open."""
     small = f'<p class="soft">{escape(note)}</p>' if note else ""
-    numbers = f"<details><summary>Numbers</summary>{table(head, rows)}</details>" if rows else ""
+    numbers = f"<details><summary>Numbers</summary>{table(head, rows, title)}</details>" if rows else ""
     return f'<figure class="chart"><figcaption>{escape(title)}</figcaption>{small}{svg}{numbers}</figure>'
 
 
