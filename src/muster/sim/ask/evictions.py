@@ -11,7 +11,7 @@ from muster.engine.core.plan import Eviction
 from muster.sim.ask.answer import EVICTIONS, Proposal
 from muster.sim.ask.trial import Asked, Trial
 
-__all__ = ["evictions", "for_the_job", "named"]
+__all__ = ["evictions", "for_the_job", "named", "with_victims"]
 
 _ADDED = (("preempt",), ("reclaim",), ("preempt", "reclaim"))
 MAX_NAMES = 5
@@ -49,6 +49,16 @@ def for_the_job(trial: Trial) -> list[Eviction]:
     """Returns the evictions for pods of the job."""
     ours = {task.key for task in trial.tasks}
     return [eviction for eviction in trial.result.evictions if eviction.by in ours]
+
+
+def with_victims(proposal: Proposal, trial: Trial) -> Proposal:
+    """Returns the proposal with the evictions that its simulation made for the job."""
+    victims = for_the_job(trial)
+    if not victims:
+        return proposal
+    count = f"{len(victims)} pod{'s'[: len(victims) != 1]}"
+    return replace(proposal, text=f"{proposal.text} Then {count} would be evicted for it: {named(victims)}.",
+                   evictions=tuple(victims))  # fmt: skip
 
 
 def named(victims: list[Eviction]) -> str:

@@ -20,8 +20,9 @@ from muster.model.quantity import canonical
 from muster.model.requests import amounts
 from muster.model.scheduling import Guarantee, Queue
 from muster.sim.ask.answer import MORE_QUOTA, Proposal
+from muster.sim.ask.evictions import with_victims
 from muster.sim.ask.patches import patch_of
-from muster.sim.ask.trial import Asked
+from muster.sim.ask.trial import Asked, Trial
 
 __all__ = ["QuotaSearch", "more_quota"]
 
@@ -171,15 +172,29 @@ class QuotaSearch:
 
 
 def more_quota(asked: Asked, state: State, queue: str, tasks: Sequence[Task]) -> Iterator[Proposal]:
-    """Yields the smallest increase for the first set of fields that lets the job run."""
+    """Yields the smallest increase for the first set of fields that lets the job run.
+
+    If no increase lets it run now, and the scheduler may evict, the share that lets it run after evictions is searched.
+    """
     search = QuotaSearch(asked, state, queue, tasks)
-    for found in search.candidates():
-        if not found or not search.largest(found).try_now().runs:
-            continue
-        values = search.smallest(found, lambda tried: tried.try_now().runs)
-        if values:
-            yield quota_proposal(asked, search, values)
-        return
+    waits = (Asked.try_now, Asked.try_until_settled) if _evicts(asked) else (Asked.try_now,)
+    for wait in waits:
+
+        def runs(tried: Asked, wait: Callable[[Asked], Trial] = wait) -> bool:
+            return wait(tried).runs
+
+        for found in search.candidates():
+            if not found or not runs(search.largest(found)):
+                continue
+            values = search.smallest(found, runs)
+            if values:
+                proposal = quota_proposal(asked, search, values)
+                yield with_victims(proposal, wait(search.with_values(values)))
+            return
+
+
+def _evicts(asked: Asked) -> bool:
+    return not {"preempt", "reclaim"}.isdisjoint(asked.scheduler.config.actions)
 
 
 def quota_proposal(asked: Asked, search: QuotaSearch, values: Values) -> Proposal:

@@ -129,6 +129,19 @@ def test_the_capability_of_a_parent_is_raised_with_that_of_its_child() -> None:
     ]  # fmt: skip
 
 
+def test_a_deserved_share_that_lets_the_queue_reclaim_is_proposed_with_the_victims() -> None:
+    config = CAPACITY.replace("allocate,", "allocate, reclaim,").replace(
+        "{name: gang}", "{name: gang}, {name: conformance}"
+    )
+    queues = [queue("mine", deserved={"cpu": "1"}), queue("theirs", deserved={"cpu": "2"})]
+    running = [pod(f"w-{i}", on="n1", annotations={"scheduling.volcano.sh/queue-name": "theirs"}) for i in range(8)]
+    answer = asked(gang(3, "mine"), node(cpu=8), *queues, *running, config=config)
+    (proposal,) = (one for one in answer.proposals if one.code == "more-quota")
+    (part,) = proposal.change["quota"]
+    assert (part["field"], part["resource"], part["to"]) == ("spec.deserved", "cpu", "3")
+    assert len(proposal.evictions) == 3 and "would be evicted" in proposal.text
+
+
 def test_the_weight_is_raised_where_shares_are_by_weight() -> None:
     rival = [group("r", "b", minMember=1), pod("r-0", "r", cpu=12, nodeSelector={"no": "where"})]
     answer = asked(gang(3, "a", cpu=4), node(cpu=16), queue("a"), queue("b"), *rival)
