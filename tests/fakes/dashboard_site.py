@@ -52,6 +52,8 @@ class InThread:
     def end(self) -> None:
         pass
 
+    stop = end
+
 
 class Site:
     """`with Site(source) as site: site.get("/api/v1/status")`."""

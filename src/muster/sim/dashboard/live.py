@@ -24,7 +24,7 @@ from muster.model.core import Pod
 from muster.model.custom import CustomApplication
 from muster.model.groups import OverridePolicy
 from muster.model.meta import Object
-from muster.model.pod_states import is_terminating
+from muster.model.pod_states import EVICTED_BY, EVICTED_RULE, is_terminating
 from muster.process.application_kinds import Kinds, WorkloadTables
 from muster.process.component import Component
 from muster.process.logs import Log
@@ -64,14 +64,13 @@ class History:
         """Notes a change that follows the record `number`."""
         self._changes.append((self.number, delta.kind, delta.key, delta.old))
         old, new = delta.old, delta.new
-        if delta.kind != "Pod" or not isinstance(old, Pod):
+        if not isinstance(old, Pod) or not isinstance(seen := new or old, Pod):
             return
-        if isinstance(new, Pod) and new.spec.node_name and not old.spec.node_name:
-            self._binds[delta.key] = new.spec.node_name
-        if isinstance(new, Pod) and is_terminating(new) and not is_terminating(old) and old.spec.node_name:
-            # The API server and schedulers write this condition on pods that they evict, not on deleted ones.
-            for target in (one for one in new.status.conditions if one.type == "DisruptionTarget"):
-                self._evictions.append(Eviction(delta.key, old.spec.node_name, target.message, target.reason))
+        if seen.spec.node_name and not old.spec.node_name:
+            self._binds[delta.key] = seen.spec.node_name
+        leaves = (new is None or is_terminating(seen)) and not is_terminating(old)
+        if leaves and old.spec.node_name and (why := _eviction(seen)) is not None:
+            self._evictions.append(Eviction(delta.key, old.spec.node_name, *why))
 
     def close(self, now: float, pending: int, seconds: float) -> None:
         """Ends a record, if there is anything in it."""
@@ -202,6 +201,16 @@ class DashboardService(Component):
     async def kinds_changed(self, kinds: Kinds) -> None:
         use = self._cache.state.use_kinds
         await asyncio.get_running_loop().run_in_executor(self.display.executor, use, kinds)
+
+
+def _eviction(pod: Pod) -> tuple[str, str] | None:
+    """Returns for whom and by which rule a pod was evicted; None if it was deleted."""
+    notes = pod.metadata.annotations
+    if EVICTED_BY in notes:  # by muster
+        return notes[EVICTED_BY], notes.get(EVICTED_RULE, "")
+    # The API server and other schedulers write this condition on pods that they evict.
+    targets = (one for one in pod.status.conditions if one.type == "DisruptionTarget")
+    return next(((one.message, one.reason) for one in targets), None)
 
 
 def _is_visible(old: Object | None, new: Object | None) -> bool:

@@ -66,6 +66,10 @@ class Server:
             add.add_get(f"/api/v1/{name}", self._answer(name))
         self.application.on_shutdown.append(self._end_streams)
 
+    async def warm_up(self) -> None:
+        """Starts the process for explanations, which people wait for."""
+        await self._explaining.warm_up()
+
     def close(self) -> None:
         """Ends the worker processes."""
         self._deciding.close()

@@ -30,7 +30,9 @@ async def served(
     listener = Listener(server.application)
     try:
         await listener.start(settings.host, settings.port, tls)
+        warming = asyncio.create_task(server.warm_up())
         yield listener
+        warming.cancel()
     finally:
         await listener.stop()
         server.close()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import resource
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +17,7 @@ from muster.sim.dashboard import views
 from muster.sim.dashboard.answers import encoded
 from muster.sim.dashboard.inputs import Input
 from muster.sim.dashboard.renderings import Part, render_all
-from muster.sim.inputs import ConfigText, load_config
+from muster.sim.inputs import ConfigText, default_config, load_config
 from muster.sim.report import explanation as explained
 from muster.sim.result import Comparison
 from muster.sim.sweep.processes import Failure, WorkerProcess
@@ -24,6 +25,7 @@ from muster.sim.sweep.processes import Failure, WorkerProcess
 TIMEOUT_S = 120.0
 MAX_MEMORY_BYTES = 8 << 30
 MAX_WAITING = 8
+WARM_UP = "warm up"
 
 
 class Busy(Exception):
@@ -68,21 +70,29 @@ class Worker:
             self._waiting -= 1
 
     def _run(self, task: Task) -> dict[str, Any]:
-        known, self._sent = self._sent == task.version, -1
+        known, self._sent = self._sent == task.version and task.kind != WARM_UP, -1
         self._process.start(replace(task, input=None) if known else task)
         result = self._process.outcome(self._timeout_s).result
         if isinstance(result, Failure):
             raise Failed(result.message)
-        self._sent = task.version
+        self._sent = task.version if task.kind != WARM_UP else -1
         return result
 
+    async def warm_up(self) -> None:
+        """Starts the process before the first task, which then does not wait for it."""
+        with suppress(Busy, Failed):
+            await self.run(Task(WARM_UP, default_config()))
+
     def close(self) -> None:
+        self._process.stop()
+        self._thread.shutdown(cancel_futures=True)
         self._process.end()
-        self._thread.shutdown(wait=False, cancel_futures=True)
 
 
 def compute(memory: dict[str, Any], task: Task) -> dict[str, Any]:
     """Computes a task in the worker process; `memory` keeps the input between tasks."""
+    if task.kind == WARM_UP:
+        return {}
     if not memory:
         resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
     if task.input is not None:

@@ -118,6 +118,11 @@ class WorkerProcess(Generic[Shared, Task]):
             hint = "; the machine may be out of memory (use fewer processes)" if -code == signal.SIGKILL else ""
             return Outcome(task, Failure(f"the worker process {how}{hint}"))
 
+    def stop(self) -> None:
+        """Stops the worker while another thread waits for its outcome, which is then a failure."""
+        if self._process is not None:
+            self._process.terminate()
+
     def end(self) -> None:
         if self._process is not None:
             self.pipe.close()

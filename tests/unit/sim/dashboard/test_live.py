@@ -7,8 +7,10 @@ import pytest
 from builders.manifests import manifest, node, pod, state_of, typed
 from muster.cli.install import PARTS
 from muster.cli.install.rights import READ
+from muster.engine.core.plan import Eviction
 from muster.kube.informer import Delta
 from muster.model.meta import Object, key
+from muster.model.pod_states import eviction_annotations
 from muster.sim.dashboard import answers
 from muster.sim.dashboard.live import DashboardService, History, _is_visible
 from muster.sim.dashboard.observe import COMPUTED, observed
@@ -104,6 +106,15 @@ def test_earlier_states_are_the_changes_undone() -> None:
     assert sorted(tables["Pod"]) == ["default/b"]
     with pytest.raises(LookupError, match="no cycle 9"):
         names(9)
+
+
+def test_evictions_by_muster_have_their_rule_and_deleted_pods_are_none() -> None:
+    history = History()
+    victim = pod("v", on="n1", annotations=eviction_annotations("default/boss", "preempt"))
+    history.note(delta(victim, None))
+    history.note(delta(pod("gone", on="n1"), None))
+    history.close(1.0, 0, 0.0)
+    assert history.records[0].evictions == [Eviction("default/v", "n1", "default/boss", "preempt")]
 
 
 def test_heartbeats_are_not_shown_and_written_reasons_are() -> None:

@@ -27,6 +27,7 @@ def test_it_is_ended_at_its_limit_and_answers_the_next_task(monkeypatch: pytest.
                 await made.run(task)
             made._timeout_s = 60.0
             assert b"Insufficient cpu" in (await made.run(task))["api/explain"].body
+            await made.warm_up()
             with pytest.raises(Failed, match="there is no pod default/q"):
                 await made.run(Task("explain", default_config(), cycle, "default/q", version=1, input=given))
         finally:
