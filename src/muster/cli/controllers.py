@@ -55,7 +55,7 @@ def plan(
     The manifests of -f are applied to a copy of the cluster, and nothing is written. Without -f, the current cluster is
     used.
     """
-    from muster.cli.answer import print_json, waiting
+    from muster.cli.answer import console, print_json, row, table, waiting
     from muster.cli.configuration import config_from_flag, config_from_objects, load_and_report
     from muster.cli.live import read_cluster, webhook_is_alive
     from muster.cli.reading import read_manifests
@@ -81,8 +81,11 @@ def plan(
         print_json({**found.to_dict(), "configuration": one.to_dict()})
         return
     click.echo(f"configuration: {one}")
-    for step in found.steps:
-        click.echo(f"{step.at - found.began:8.1f} s  {step.verb:<7} {step.kind} {step.key}  {step.text}".rstrip())
+    if found.steps:
+        steps = table("Planned writes", "after", "what", "kind", "object", "details")
+        for step in found.steps:
+            row(steps, f"{step.at - found.began:.1f} s", step.verb, step.kind, step.key, step.text)
+        console().print(steps)
     verbs = [step.verb for step in found.steps]
     pending = f", {len(found.pending)} pods stay pending" if found.pending else ""
     click.echo(f"{verbs.count('evict')} evictions, {verbs.count('images')} pods with other images{pending}")

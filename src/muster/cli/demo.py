@@ -10,6 +10,7 @@ import click
 from muster.cli import options
 from muster.cli.answer import plural, row, some, styled, table
 from muster.cli.help import Command
+from muster.model.natural_order import natural
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -99,13 +100,13 @@ def _decided(step: Step) -> list[str]:
     if step.result is None:
         return lines
     by_node: dict[str, list[str]] = {}
-    for pod, node in sorted(step.result.binds.items()):
+    for pod, node in sorted(step.result.binds.items(), key=lambda item: natural(item[0])):
         ids = step.devices.get(pod)
         by_node.setdefault(node, []).append(f"{pod} (chips {', '.join(map(str, ids))})" if ids else pod)
     lines += [f"evicted from {e.node}: {e.pod}, by {e.rule}" for e in step.result.evictions]
-    lines += [f"bound to {node}: {some(pods, 8)}" for node, pods in sorted(by_node.items())]
+    lines += [f"bound to {node}: {some(by_node[node], 8)}" for node in sorted(by_node, key=natural)]
     by_reason: dict[str, list[str]] = {}
-    for pod, why in sorted(step.waiting.items()):
+    for pod, why in sorted(step.waiting.items(), key=lambda item: natural(item[0])):
         by_reason.setdefault(why, []).append(pod)
     return lines + [f"waits: {some(pods)}: {why}" for why, pods in by_reason.items()]
 

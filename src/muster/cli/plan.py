@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @options.kubeconfig
 @selection.namespace("The namespace of manifests that name none.")
 @selection.manifest_labels
-@options.output("table", "json")
+@options.output("table", "wide", "json")
 @options.now
 @options.workload_kinds
 @options.scheduler_names

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from muster.kube.snapshot import Taken
     from muster.model.meta import Object
 
-    Write = Callable[[IO[bytes]], Coroutine[Any, Any, Taken]]
+    Write = Callable[[IO[bytes]], Coroutine[Any, Any, None]]
 
 STDOUT = "-"
 
@@ -51,12 +51,16 @@ def snapshot(
     from muster.cli.live import further_kinds
     from muster.cli.reading import BadInput
     from muster.kube import NoAccess
+    from muster.kube.snapshot import Taken
     from muster.store.errors import ApiError
 
     try:
-        with waiting("reading the cluster"):
-            write = partial(_write, kubeconfig=kubeconfig, context=context, further=further_kinds(workload_kinds))
-            taken = _to_stdout(write) if file == STDOUT else _to_file(file, write)
+        with waiting("reading the cluster", "objects") as shown:
+            taken = Taken()
+            shown.sample = lambda: (sum(taken.counts.values()), 0)
+            further = further_kinds(workload_kinds)
+            write = partial(_write, taken=taken, kubeconfig=kubeconfig, context=context, further=further)
+            _to_stdout(write) if file == STDOUT else _to_file(file, write)
     except (NoAccess, ApiError) as fault:
         raise BadInput(f"muster: cannot take a snapshot of the cluster: {fault}") from None
     except OSError as fault:
@@ -65,39 +69,36 @@ def snapshot(
         _show(file, taken, form)
 
 
-def _to_file(file: str, write: Write) -> Taken:
+def _to_file(file: str, write: Write) -> None:
     """Opens a temporary file that is renamed when it is complete; only its owner may read it."""
     unfinished = f"{file}.{os.getpid()}.unfinished"
     try:
         with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
-            taken = asyncio.run(write(out))
+            asyncio.run(write(out))
         os.replace(unfinished, file)
     except BaseException:
         if os.path.exists(unfinished):
             os.unlink(unfinished)
         raise
-    return taken
 
 
-def _to_stdout(write: Write) -> Taken:
+def _to_stdout(write: Write) -> None:
     if sys.stdout.isatty():
         raise click.UsageError("a snapshot is not text for a terminal: give a file, or use a pipe")
-    return asyncio.run(write(sys.stdout.buffer))
+    asyncio.run(write(sys.stdout.buffer))
 
 
 async def _write(
-    out: IO[bytes], kubeconfig: str | None, context: str | None, further: Sequence[type[Object]]
-) -> Taken:
+    out: IO[bytes], taken: Taken, kubeconfig: str | None, context: str | None, further: Sequence[type[Object]]
+) -> None:
     from muster.kube import Client, load
-    from muster.kube.snapshot import Taken, snapshot
+    from muster.kube.snapshot import snapshot
 
-    taken = Taken()
     async with Client(load(kubeconfig, context)) as client:
         # Without a name and a time in its header: the same cluster gives the same bytes.
         with gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=out, mtime=0) as packed:
             async for line in snapshot(client, taken, _warn, further=further):
                 packed.write(line)
-    return taken
 
 
 def _warn(text: str) -> None:

@@ -112,7 +112,8 @@ def utilisation(state: State, shared: int = 0) -> dict[str, Utilisation]:
     no request counts."""
     view = state.nodes.everything()
     axis = view.nodes.axis
-    asked = {name for task in state.tasks.values() for name in task.shape.amounts} - {"pods"}
+    shapes = {task.shape for task in state.tasks.values()}
+    asked = {name for shape in shapes for name in shape.amounts} - {"pods"}
     asked |= {GPU} if shared else set()
     found = {}
     for name in sorted(asked & set(axis.rows)):
