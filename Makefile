@@ -17,7 +17,7 @@ help: ## this list
 
 venv: $(VENV)/.live ## a virtual environment with muster in it, and what it needs on a live cluster
 
-demo: $(VENV)/.made ## the five designs' own examples, told step by step
+demo: $(VENV)/.made ## five examples on an embedded cluster, step by step, with a report
 	$(BIN)/muster demo
 
 test: $(VENV)/.dev ## all tests but those against a real control plane; PROFILE=long: more examples per property

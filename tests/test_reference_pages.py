@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from reference_pages import events, exit_codes, labels, metrics, sources
+import pytest
+
+from muster.cli import VERBS
+from reference_pages import events, exit_codes, json_answers, labels, metrics, sources
 
 
 def test_every_label_and_annotation_of_the_sources_is_listed() -> None:
@@ -21,3 +24,19 @@ def test_every_metric_of_the_sources_is_listed() -> None:
 
 def test_the_commands_that_end_with_code_1_are_listed() -> None:
     assert exit_codes.verbs_that_fail() == exit_codes.FAILED.keys()
+
+
+ANSWERS = json_answers.known()["answers"]
+
+
+@pytest.mark.parametrize("command", [command for command, answer in ANSWERS.items() if answer["runs"]])
+def test_every_key_of_an_answer_is_described(command: str) -> None:
+    answer = ANSWERS[command]
+    found = [json_answers.undescribed(run, answer["keys"]) for run in answer["runs"]]
+    assert set().union(*found) == set(), "add them to tests/reference_pages/json.yaml"
+
+
+def test_every_command_with_json_is_described() -> None:
+    described = {verb for verb in VERBS if any(f"muster {verb}" in name for name in ANSWERS)}
+    services = {"scheduler", "pod-groups", "webhook", "extender", "edge-gate", "dashboard"}
+    assert VERBS.keys() - described == services

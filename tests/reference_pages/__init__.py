@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from reference_pages import commands, configuration, events, exit_codes, labels, lists, metrics, plugins
+from reference_pages import (
+    commands,
+    configuration,
+    events,
+    exit_codes,
+    json_answers,
+    labels,
+    lists,
+    metrics,
+    plugins,
+)
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 GENERATED: dict[Path, Callable[[], str]] = {
@@ -18,4 +28,5 @@ GENERATED: dict[Path, Callable[[], str]] = {
     DOCS / "reference" / "metrics.md": metrics.page,
     DOCS / "reference" / "events.md": events.page,
     DOCS / "reference" / "exit-codes.md": exit_codes.page,
+    DOCS / "reference" / "json.md": json_answers.page,
 }

@@ -16,8 +16,9 @@ def page() -> str:
     lines = [
         "# Command line", "",
         *paragraph(
-            "Every command with its arguments and options, as `muster COMMAND --help` shows them. [Exit "
-            "codes](exit-codes.md) have a page of their own. This page is written from the code."
+            "Every command with its arguments and options, as `muster COMMAND --help` shows them. "
+            "[Exit codes](exit-codes.md) and the [keys of JSON answers](json.md) have pages of their own. This page is "
+            "written from the code."
         ),
     ]  # fmt: skip
     context = click.Context(main, info_name="muster")

@@ -10,7 +10,7 @@ from muster.sim.report.elements import table
 from muster.sim.report.frame import Section, document
 from muster.sim.report.warnings import warning_list
 
-TITLE = "The five designs, played"
+TITLE = "muster demo: five examples, step by step"
 
 
 def page(chapters: Iterable[Chapter], origin: Sequence[tuple[str, str]] = ()) -> str:
