@@ -39,7 +39,8 @@ def page() -> str:
         *paragraph(
             "The keys of every command's `-o json`. Existing keys keep their meaning; new keys may be added. `{name}` "
             "stands for any key, `[]` for the elements of a list. A key without a value may be missing. Quantities "
-            "are texts, as in Kubernetes. Written from `tests/reference_pages/json.yaml`; a test compares it with real answers."
+            "are texts, as in Kubernetes. Written from `tests/reference_pages/json.yaml`; a test compares it with "
+            "real answers."
         ),
     ]  # fmt: skip
     parts = known()
