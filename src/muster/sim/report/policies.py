@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from muster.groupctl.controllers.override import RULE as OVERRIDE
+from muster.groupctl.controllers.propagation import RULE as PROPAGATION
 from muster.model.groups import BoundApplication, NodeGroup, OverridePolicy, PropagationPolicy
 from muster.sim.report.elements import Piece, attribute, bar, empty, html_table, node_link, pod_link, shown
 from muster.sim.result import Result
@@ -24,7 +26,7 @@ def render(result: Result) -> str:
         parts.append(f"<h3{attribute('policy', key)}>{policy.kind} {shown(key)}</h3>")
         parts += [f'<p class="warning">{shown(line)}</p>' for line in _remarks(policy)]
         parts.append(html_table(HEAD, rows, f"Applications of {key}") if rows else empty("No application is bound."))
-        parts.append(_moves(result, key))
+        parts.append(_moves(result, key, PROPAGATION if isinstance(policy, PropagationPolicy) else OVERRIDE))
     legend = ['<p class="soft">In a bar of all replicas: D desired.</p>'] if parts else []
     return "\n".join(part for part in [*legend, *parts] if part)
 
@@ -55,13 +57,13 @@ def _rows(app: BoundApplication) -> Iterator[str]:
         yield f'{head}<td{attribute("group", group)}>{shown(group)}</td><td>{drawn}</td>{cells}<td>{todo}</td>'
 
 
-def _moves(result: Result, policy: str) -> str:
+def _moves(result: Result, policy: str, rule: str) -> str:
     groups = {
         node: name
         for name, group in sorted(result.of(NodeGroup).items(), reverse=True)
         for node in group.status.contained_nodes
     }
-    moves = [e for e in result.evictions if e.by == policy or e.by.endswith(f" {policy}")]
+    moves = [e for e in result.evictions if e.by == policy and e.rule == rule]
     rows = [
         f"<td>{pod_link(e.pod)}</td><td>{node_link(e.node)}</td><td>{shown(groups.get(e.node, '–'))}</td>"
         f"<td>{shown(e.rule)}</td>"
