@@ -9,10 +9,12 @@ from muster.engine.core.jobs import Job, Status, Task
 from muster.engine.core.nodes import MoveKind
 from muster.engine.core.plan import Condition, Eviction, Plan, PodReason
 from muster.engine.core.session import Session
+from muster.engine.placement.trace import fit_error
 
 _UNBOUND = (Status.PENDING, Status.PIPELINED, Status.ALLOCATED)
 # Codes of a pod that could start if another pod of its group could: they are not the cause of the group's wait.
 FOLLOWS = ("pipelined", "gang")
+_MOST_KINDS = 100  # of waiting pods that are asked about in a cycle
 _READY = Condition("Scheduled", "tasks in gang are ready to be scheduled", "")
 # As integers, because they are looked up for every job in every cycle.
 _PENDING, _PIPELINED, _ALLOCATED = (int(status) for status in _UNBOUND)
@@ -93,13 +95,15 @@ def _plan_job(session: Session, job: Job, plan: Plan) -> None:
 def _report(session: Session, job: Job, plan: Plan, waiting: list[Task], ready: bool) -> None:
     """Adds the reasons of the job's pods and the condition of its group to the plan."""
     gang = gang_line(job, waiting) if waiting and not ready else ""
+    is_gang = max(job.min_available, job.roles_total) > 1
     origins: list[tuple[bool, str, str]] = []
     for task in waiting:
         reason = first_cause(session, job, task, plan)
         if gang:
             origins.append((reason.code in FOLLOWS, task.key, reason.text))
-        # A pod that only waits for promised capacity to become free is not unschedulable.
-        text = f"{reason.text} {gang}" if gang and reason.code != "pipelined" else reason.text
+        # A pod that only waits for promised capacity to become free is not unschedulable. The condition of a group has
+        # Volcano's line in any case, its pods only if they wait for each other.
+        text = f"{reason.text} {gang}" if gang and is_gang and reason.code != "pipelined" else reason.text
         if job.attempt.divided and reason.code != "pipelined":
             text = f"unschedulable on cluster: {text}"
         plan.reasons[task.key] = PodReason(reason.code, text)
@@ -153,6 +157,34 @@ def _gang_line(short: int, tasks: int, count: tuple[int, ...], minimum: int, unf
     )
 
 
+class LastingCauses:
+    """Why pods of a kind can never be placed on the nodes of this cycle, whoever is evicted."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._known: dict[int, str] = {}
+
+    def of(self, task: Task) -> str:
+        """Returns the causes in kube-scheduler's format; empty if some node could take the pod, or if too many kinds of
+        pods wait in this cycle to ask for each.
+        """
+        kind = self._session.signature(task)
+        known = self._known.get(kind)
+        if known is None:
+            if len(self._known) >= _MOST_KINDS:
+                return ""
+            known = self._known[kind] = "" if self._some_node(task) else fit_error(self._session, task)
+        return known
+
+    def _some_node(self, task: Task) -> bool:
+        nodes = self._session.state.nodes
+        able = self._session.placement.answers(task).curable
+        for row, amount in enumerate(task.shape.request(nodes.axis).tolist()):
+            if amount > 0:
+                able = able & (nodes.alloc[row] >= amount)
+        return bool(able.any())
+
+
 def _no_queue(job: Job) -> PodReason:
     return PodReason("no-queue", f"queue {job.queue_name} does not exist; create it or name another in the group.")
 
@@ -175,16 +207,19 @@ def first_cause(session: Session, job: Job, task: Task, plan: Plan) -> PodReason
     if task.key in plan.pipelined:
         return PodReason("pipelined", _pipelined(session, job, task, plan))
     if task.key in attempt.unfit:
-        code = "over-quota" if task.key in attempt.over_quota else "unschedulable"
-        return PodReason(code, _sentence(attempt.unfit[task.key]))
+        if task.key in attempt.over_quota:
+            return _lasting_first(session, task, PodReason("over-quota", _sentence(attempt.unfit[task.key])))
+        return PodReason("unschedulable", _sentence(attempt.unfit[task.key]))
     if (refusal := _refusal(job)) is not None:
-        return refusal
+        passes = attempt.refusal is not None and attempt.refusal.resolvable
+        return _lasting_first(session, task, refusal) if passes else refusal
     if attempt.unfit:
         other = min(attempt.unfit)
         return PodReason("gang", f"{_sentence(attempt.unfit[other])[:-1]} (pod {other} of the same group).")
     actions = session.config.actions
     if job.is_pending and "enqueue" in actions:
-        return PodReason("not-enqueued", "the pod group has not been admitted to its queue.")
+        reason = PodReason("not-enqueued", "the pod group has not been admitted to its queue.")
+        return _lasting_first(session, task, reason)
     placer = "backfill" if task.best_effort else "allocate"
     if placer not in actions:
         kind = "requests nothing" if task.best_effort else "has requests"
@@ -192,7 +227,13 @@ def first_cause(session: Session, job: Job, task: Task, plan: Plan) -> PodReason
     if task.key in attempt.would_fit:
         node = session.state.nodes.names[attempt.would_fit[task.key]]
         return PodReason("gang", f"could be assigned to {node} once the group's minimum is satisfied.")
-    return PodReason("waiting", "waits for its turn in the queue.")
+    return _lasting_first(session, task, PodReason("waiting", "waits for its turn in the queue."))
+
+
+def _lasting_first(session: Session, task: Task, reason: PodReason) -> PodReason:
+    """Names the cause that will last before a cause that may pass."""
+    lasting = session.shared(LastingCauses).of(task)
+    return PodReason("unschedulable", f"{lasting} Also: {reason.text}") if lasting else reason
 
 
 def _pipelined(session: Session, job: Job, task: Task, plan: Plan) -> str:

@@ -27,7 +27,7 @@ def test_a_queue_may_grow_to_its_capability_whatever_it_deserves() -> None:
     live = state_of(node(cpu=10, memory="10Gi"), queue("q", capability={"cpu": 3}), job("a", running=3, waiting=1))
     _, plugin = opened(Capacity, live)
     refusal = plugin.quota_refusal(named(live, "q"), task(live, "a-3"))
-    assert refusal.message() == "queue q: cpu requested 1 + allocated 3 > capability 3"
+    assert refusal.message() == "queue q: cpu requested 1 + allocated 3 > spec.capability 3"
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_admission_names_the_ancestor_that_is_full() -> None:
         job("b", "y", waiting=2, phase="Pending", minResources={"cpu": 2}),
     )  # fmt: skip
     assert plugin.enqueueable(of(state, "b")) == Vote.REJECT
-    assert plugin.refusal(of(state, "b")).message() == "queue team: cpu requested 2 + allocated 3 > capability 4"
+    assert plugin.refusal(of(state, "b")).message() == "queue team: cpu requested 2 + allocated 3 > spec.capability 4"
 
 
 def test_siblings_guarantees_are_kept_free_below_the_parent() -> None:
@@ -213,11 +213,14 @@ def test_ancestors_must_hold_too_much_and_leaves_of_one_ancestor_do_not_take_fro
     ("queues", "limit"),
     [
         ([queue("q")], "10, all that the cluster has"),
-        ([queue("q", capability={"cpu": 4})], "capability 4"),
-        ([queue("q"), queue("b", guarantee={"resource": {"cpu": 3}})], "7: 3 of 10 cpu are guaranteed to b"),
+        ([queue("q", capability={"cpu": 4})], "spec.capability 4"),
+        (
+            [queue("q"), queue("b", guarantee={"resource": {"cpu": 3}})],
+            "7: 3 of 10 cpu are guaranteed to b (spec.guarantee.resource)",
+        ),
         (
             [queue("q"), *(queue(name, guarantee={"resource": {"cpu": 2}}) for name in "cb")],
-            "6: 2 of 10 cpu are guaranteed to b, 2 to c",
+            "6: 2 of 10 cpu are guaranteed to b, 2 to c (spec.guarantee.resource)",
         ),
         ([queue("q", capability={"cpu": 9}), queue("b", guarantee={"resource": {"cpu": 3}})], "7: 3 of 10 cpu"),
     ],
@@ -236,6 +239,6 @@ def test_a_limit_in_a_tree_is_named_with_the_queue_that_sets_it() -> None:
         job("b", "y", waiting=1, asks={"cpu": 7}),
     )  # fmt: skip
     x = plugin.quota_refusal(named(state, "x"), task(state, "a-0")).message()
-    assert x == "queue x: cpu requested 3 + allocated 0 > 2: 4 of 6 cpu are guaranteed to y"
+    assert x == "queue x: cpu requested 3 + allocated 0 > 2: 4 of 6 cpu are guaranteed to y (spec.guarantee.resource)"
     y = plugin.quota_refusal(named(state, "y"), task(state, "b-0")).message()
-    assert y == "queue y: cpu requested 7 + allocated 0 > capability 6 of queue team"
+    assert y == "queue y: cpu requested 7 + allocated 0 > spec.capability 6 of queue team"

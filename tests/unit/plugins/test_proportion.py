@@ -74,7 +74,7 @@ def test_a_queue_takes_no_more_than_it_deserves_counted_exactly() -> None:
     live.statement().pipeline(tasks(state, "jb-0", "jb-1"), [0, 0])  # promised capacity counts, too
     assert plugin.admits(b, task(state, "jb-2"), 7) == 3
     message = plugin.quota_refusal(a, task(state, "ja-6")).message()
-    assert message == "queue a: cpu requested 1 + allocated 6 > share 5 (weight 1 of 2)"
+    assert message == "queue a: cpu requested 1 + allocated 6 > share 5 (spec.weight 1 of 2)"
 
 
 def test_evictions_are_taken_off_and_undone_exactly() -> None:
@@ -109,7 +109,7 @@ def test_overused_is_full_in_every_dimension() -> None:
     live.statement().allocate(tasks(state, "free"), [0])
     reason = plugin.overused(named(state, "a"))
     assert reason is not None and reason.code == "queue-overused"
-    assert "cpu allocated 2 >= share 2 (weight 1 of 2)" in reason.message()
+    assert "cpu allocated 2 >= share 2 (spec.weight 1 of 2)" in reason.message()
 
 
 def test_order_is_by_priority_then_by_share() -> None:
@@ -150,7 +150,7 @@ def test_admission_counts_what_is_used_reserved_and_requested() -> None:
     plugin.enqueued(one)
     assert plugin.enqueueable(two) == Vote.REJECT
     assert plugin.refusal(two).message() == (
-        "queue a: cpu requested 4 + allocated 3 + inqueue 6 - elastic 1 > capability 8"
+        "queue a: cpu requested 4 + allocated 3 + inqueue 6 - elastic 1 > spec.capability 8"
     )
 
 
@@ -182,7 +182,8 @@ def test_others_guarantees_are_kept_free() -> None:
     )  # fmt: skip
     _, plugin = opened(Proportion, state)
     message = plugin.refusal(of(state, "new")).message()
-    assert message == "queue a: cpu requested 7 + allocated 0 > 6: 4 of 10 cpu are guaranteed to b"
+    limit = "6: 4 of 10 cpu are guaranteed to b (spec.guarantee.resource)"
+    assert message == f"queue a: cpu requested 7 + allocated 0 > {limit}"
 
 
 def test_a_closed_queue_takes_nothing() -> None:

@@ -151,7 +151,7 @@ def largest_share(allocated: Mapping[str, int], of: Amounts) -> float:
 
 
 def inequality(names: Iterable[str], limit: Callable[[str], str], **parts: Amounts) -> str:
-    """`cpu requested 6 + allocated 3 + inqueue 2 > capability 10`; a part called `less_x` is taken off as `x`.
+    """`cpu requested 6 + allocated 3 + inqueue 2 > spec.capability 10`; a part called `less_x` is taken off as `x`.
 
     `limit` describes the limit of a resource.
     """

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from muster.engine.core.session import Session
 
 SET_TERM = "node set"  # the term of the scores that hold inside a node set
+REST_OF_GROUP = "node(s) could not hold the rest of the group"
 FIT = "resources"  # under this name explain shows the engine's check of requests against what is free
 
 
@@ -58,7 +59,7 @@ def verdicts(session: Session, task: Task, *, with_fit: bool = True) -> list[tup
 def fit_error(session: Session, task: Task, *, with_fit: bool = True, within: Index | None = None) -> str:
     """`0/N nodes are available: 80 Insufficient nvidia.com/gpu, 40 …`: each node's first cause, counted.
 
-    Over all nodes, unless asked for a set of them.
+    Over all nodes, unless asked for a set of them. Causes that no eviction cures on any node come first.
     """
     if not session.explains:
         return ""
@@ -67,13 +68,14 @@ def fit_error(session: Session, task: Task, *, with_fit: bool = True, within: In
         return "0/0 nodes are available: no nodes in the cluster."
     total = every if within is None else len(within)
     counts: Counter[str] = Counter()
+    temporary = {REST_OF_GROUP}  # texts of causes that may pass: on some node an eviction would help
     settled: Bools = np.full(every, within is not None)
     settled[within if within is not None else slice(0)] = False
     fit_seen: Bools = np.zeros(every, np.bool_)
     found = verdicts(session, task, with_fit=with_fit)
     if within is None:
         apart = [one for divider in session.dividers for one in divider.outside(task)]
-        found = [*(("", Verdict.of(mask, Reason("outside", text))) for mask, text in apart), *found]
+        found = [*(("", Verdict.of(mask, Reason("outside", text, resolvable=False))) for mask, text in apart), *found]
     for plugin, verdict in found:
         if plugin == FIT:
             refused = (verdict.code > 0) & ~settled
@@ -83,14 +85,15 @@ def fit_error(session: Session, task: Task, *, with_fit: bool = True, within: In
             settled |= refused
         for k, reason in enumerate(verdict.reasons if refused.any() else (), start=1):
             at = np.flatnonzero(refused & (verdict.code == k))
-            if isinstance(reason.text, str):
-                counts[reason.text] += len(at)
-            else:
-                counts.update(reason.message(int(node)) for node in at)
+            fixed = {reason.text: len(at)} if isinstance(reason.text, str) else None
+            texts = Counter(map(reason.message, at.tolist())) if fixed is None else fixed
+            counts.update(texts)
+            if reason.resolvable:
+                temporary.update(text for text, n in texts.items() if n)
     # A job tried on sets of nodes, or a plugin's count: single nodes would do, but not for all of the group.
-    counts["node(s) could not hold the rest of the group"] += int((~settled & ~fit_seen).sum())
-    message = sorted((text, n) for text, n in counts.items() if n)
-    return f"0/{total} nodes are available: " + ", ".join(f"{n} {text}" for text, n in message) + "."
+    counts[REST_OF_GROUP] += int((~settled & ~fit_seen).sum())
+    message = sorted((text in temporary, text, n) for text, n in counts.items() if n)
+    return f"0/{total} nodes are available: " + ", ".join(f"{n} {text}" for _, text, n in message) + "."
 
 
 @dataclass(slots=True)

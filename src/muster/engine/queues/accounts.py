@@ -83,13 +83,18 @@ class Account:
         return all(used.get(n, 0) + amounts[n] < deserved.get(n, 0) + SLACK for n in self.named(amounts))
 
     def undeserved(self, amounts: Mapping[str, int]) -> Reason:
-        """Returns why `deserves` is False: `queue a: cpu requested 4 + allocated 2 > deserved 4`."""
+        """Returns why `deserves` is False: `queue a: cpu requested 4 + allocated 2 > spec.deserved 4`."""
         used, deserved = self.allocated, self.deserved
         names = [n for n in self.named(amounts) if used.get(n, 0) + amounts[n] >= deserved.get(n, 0) + SLACK]
         text = resources.inequality(
-            names, lambda n: f"deserved {display(n, deserved.get(n, 0))}", requested=amounts, allocated=used
-        )
+            names, lambda n: f"{self._deserved_name(n)} {display(n, deserved.get(n, 0))}",
+            requested=amounts, allocated=used,
+        )  # fmt: skip
         return Reason("queue-share", f"queue {self.queue.name}: {text}")
+
+    def _deserved_name(self, name: str) -> str:
+        """The field, if the user wrote what the queue deserves; plugins may also compute it from weights."""
+        return "spec.deserved" if self.queue.deserved.get(name) == self.deserved.get(name, 0) else "deserved"
 
     def gives_nothing(self, claim: Claim) -> bool:
         """Whether the queue has at most its deserved share of every claimed resource."""
@@ -171,7 +176,7 @@ class Account:
         """The queue's real capability in one resource, as the user wrote it."""
         real = self.real.get(name, 0)
         if self.origin is None:
-            return f"capability {display(name, real)}"
+            return f"spec.capability {display(name, real)}"
         return self.origin.describe(self.queue.name, name, real)
 
     def share_text(self, name: str, weights: int) -> str:
@@ -180,11 +185,11 @@ class Account:
         if share == self.real.get(name, 0):
             return self.capability_text(name)
         if share == self.guarantee.get(name, -1):
-            return f"guarantee {display(name, share)}"
-        return f"share {display(name, share)} (weight {self.queue.weight} of {weights})"
+            return f"spec.guarantee.resource {display(name, share)}"
+        return f"share {display(name, share)} (spec.weight {self.queue.weight} of {weights})"
 
     def quota_message(self, request: Mapping[str, int], limit: Amounts, limit_text: Callable[[str], str]) -> str:
-        """`queue q: cpu requested 2 + allocated 9 > share 10 (weight 1 of 3)`."""
+        """`queue q: cpu requested 2 + allocated 9 > share 10 (spec.weight 1 of 3)`."""
         use = {name: amount + self.allocated.get(name, 0) for name, amount in request.items()}
         names = resources.over(use, limit, request)
         text = resources.inequality(names, limit_text, requested=request, allocated=self.allocated)

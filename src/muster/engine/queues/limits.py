@@ -20,10 +20,11 @@ class Origin:
     capabilities: Mapping[str, tuple[str, int]]  # resource → the queue that names a capability for it, the amount
 
     def describe(self, queue: str, name: str, real: int) -> str:
-        """The limit of one resource: `capability 10`, or `80: 16 of 96 nvidia.com/gpu are guaranteed to prod`."""
+        """The limit of one resource: `spec.capability 10`, or `80: 16 of 96 nvidia.com/gpu are guaranteed to prod
+        (spec.guarantee.resource)`."""
         owner, amount = self.capabilities.get(name, ("", 0))
         if owner and amount == real:
-            return f"capability {display(name, real)}" + (f" of queue {owner}" if owner != queue else "")
+            return f"spec.capability {display(name, real)}" + (f" of queue {owner}" if owner != queue else "")
         kept = [(q.name, q.guarantee[name]) for q in self.others if q.name != queue and q.guarantee.get(name, 0) > 0]
         offered = display(name, self.offered.get(name, 0))
         if not kept:
@@ -31,7 +32,7 @@ class Origin:
         (who, most), *more = sorted(kept)
         guaranteed = [f"{display(name, most)} of {offered} {name} are guaranteed to {who}"]
         guaranteed += [f"{display(name, amount)} to {other}" for other, amount in more]
-        return f"{display(name, real)}: {', '.join(guaranteed)}"
+        return f"{display(name, real)}: {', '.join(guaranteed)} (spec.guarantee.resource)"
 
 
 def capabilities(queue: Queue) -> dict[str, tuple[str, int]]:

@@ -70,9 +70,9 @@ class Target:
         if self.pod:
             elsewhere = sorted(k for k in state.tasks if k.partition("/")[2] == self.pod.partition("/")[2])
             near = elsewhere[0] if elsewhere else near
-        what = " and ".join([*([f"no pod {self.pod}"] * bool(self.pod)), *([f"no {self}"] * bool(self.kind))])
-        if not self.pod:
-            what += " with pods"
+        kinds = {*_SHORT.values(), *(table.partition(".")[0].lower() for table in state.objects)}
+        is_kind = self.kind.partition(".")[0] in kinds
+        what = " and ".join([f"no pod {self.pod}"] * bool(self.pod) + [f"no {self}"] * (is_kind or not self.pod))
         return InputError(f"there is {what}" + (f": did you mean {near}?" if near else " in the input"))
 
 
