@@ -140,7 +140,8 @@ def show_explanation(
     if sets:
         _sets(console, answer)
     elif answer.node_set:
-        console.print(styled(f"node set: {answer.node_set} (--sets shows all)"))
+        first = "the first in the order of trial that holds the group"
+        console.print(styled(f"node set: {answer.node_set}, {first}; --sets shows all"))
     if answer.gpu_fragmentation is not None:
         console.print(str(answer.gpu_fragmentation))
     if answer.gang is not None:
@@ -176,7 +177,7 @@ def _nodes(console: Console, answer: Explanation, shown: Mapping[str, NodeTrace]
     nodes = table(f"Nodes for {answer.pod}", "node", "", "total", *columns)
     for name, trace in ranked[:most]:
         why = "; ".join(f"{plugin}: {text}" for plugin, _, text in trace.reasons)
-        fits = _fits(answer, trace)
+        fits = _fits(answer, name, trace)
         scores = [_number(trace.scores.get(scorer, 0)) for scorer in scorers]
         scores += [_number(trace.terms.get(plugin, {}).get(term, 0)) for plugin, term in terms]
         notes = ["; ".join(trace.notes.values())] * noted
@@ -194,13 +195,15 @@ def _terms(ranked: list[tuple[str, NodeTrace]]) -> list[tuple[str, str]]:
     return sorted({(plugin, term) for _, trace in ranked for plugin, of in trace.terms.items() for term in of})
 
 
-def _fits(answer: Explanation, trace: NodeTrace) -> Text:
+def _fits(answer: Explanation, name: str, trace: NodeTrace) -> Text:
     """Returns whether a node fits; if so, whether it was one of the nodes to choose from."""
     if not trace.feasible:
         return styled("no", "red")
     if trace.candidate or not any(one.candidate for one in answer.nodes.values()):
         return styled("fits", "green")
-    return styled("fits, not in the set" if answer.node_set else "fits later", "yellow")
+    if answer.tried is None or name in answer.tried:
+        return styled("fits later", "yellow")  # once capacity is released
+    return styled("fits, not in the set" if answer.node_set else "fits, not tried", "yellow")
 
 
 def _number(score: float) -> str:
@@ -211,11 +214,13 @@ def _sets(console: Console, answer: Explanation) -> None:
     if answer.sets is None:
         console.print("No plugin divides the nodes for this pod's group: all of them are one set.")
         return
-    tried = table("Node sets in the order of trial", "set", "nodes", "placed", "holds it", "why not")
+    tried = table("Node sets in the order of trial", "set", "nodes", "placed", "holds it", "why")
     for one in answer.sets:
         holds = styled("yes", "green") if one.holds else styled("no", "red")
         row(tried, one.label, some(one.nodes), f"{one.placed} of {one.wanted}", holds, one.reason)
     console.print(tried)
+    if answer.set_order:
+        console.print(styled(f"order of trial: {answer.set_order}"))
 
 
 def show_options(console: Console, found: Sequence[EvictionOption]) -> None:

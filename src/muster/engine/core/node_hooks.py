@@ -68,6 +68,9 @@ class NodeScorer(Hook):
 class NodeSets(Hook):
     """Divides nodes into the sets a job is tried on, one after the other."""
 
+    set_order: str = ""
+    """The order in which the sets are tried, for `explain`."""
+
     def divides(self, job: Job) -> bool:
         """Returns whether the plugin may divide the nodes for the job or a sub-group of it. Called often: must be fast.
         """

@@ -161,6 +161,8 @@ class NodeGroup(Plugin, NodeFilter, NodeScorer, NodeSets, Ledger):
 
     # --- a gang in one group
 
+    set_order = "groups with pods of the gang first, then by the points of the queue, then by name"
+
     def divides(self, job: Job) -> bool:
         return wants_one_group(job)
 

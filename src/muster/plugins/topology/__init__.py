@@ -46,6 +46,10 @@ _ACTIVE = (*ALLOCATED_LIKE, Status.PIPELINED)
 
 
 class Topology(Plugin, NodeSets, TaskOrder):
+    set_order = (
+        "narrow levels first; in a level domains with pods of the group, then domains that can start it at once, that "
+        "hold more of it, that are fuller"
+    )
     name = "topology"
 
     def __init__(self, arguments: Arguments, option: PluginOption) -> None:

@@ -93,8 +93,11 @@ def _answer(record: Record, view: View, result: Result, notes: list[str]) -> Exp
     )  # fmt: skip
     answer.turn_kind = None if turn is None else turn.kind
     if turn is not None and turn.within is not None:
-        answer.node_set = turn.within.label
+        names = list(view.nodes)
+        answer.tried = frozenset(names[i] for i in turn.within.index)
+        answer.node_set = turn.within.label if record.bound or record.pipelined else ""
     answer.deciding = deciding(view.nodes, record.bound or record.pipelined) if by_score else None
+    answer.set_order = view.set_order
     answer.gang = record.gang
     answer.notes = notes
     return answer

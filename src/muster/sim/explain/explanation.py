@@ -81,7 +81,9 @@ class Explanation:
     cycle: int = 0  # 0: the state before the first cycle
     placed_before: int = 0  # pods that were placed in the cycle before this pod's turn
     turn_kind: TurnKind | None = None  # how the decision was made at that moment; None: before the first cycle
+    set_order: str = ""  # the order in which `sets` are tried
     node_set: str = ""  # the node set in which the node was chosen
+    tried: frozenset[str] | None = None  # the nodes that were compared; None: all
     deciding: Deciding | None = None  # None: no node was chosen by its score, or there was only one
     gang: Gang | None = None
     evictions: list[EvictionOption] = field(default_factory=list)  # what evictions could do for the pod
@@ -113,6 +115,7 @@ class Explanation:
             plain["gpu_fragmentation"] = self.gpu_fragmentation.to_dict()
         if self.sets is not None:
             plain["sets"] = [tried.to_dict() for tried in self.sets]
+            plain["sets_order"] = self.set_order
         if self.configuration is not None:
             plain["configuration"] = self.configuration.to_dict()
         return plain

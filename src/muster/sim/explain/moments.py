@@ -19,7 +19,7 @@ from muster.engine.placement.trace import explain as trace
 from muster.engine.placement.turns import END, Look, Turn, TurnKind, Turns, placed_so_far
 from muster.sim.eviction_options import ClaimWatch
 from muster.sim.explain.explanation import FailingPod, Gang
-from muster.sim.explain.node_sets import SetTrace, sets_tried
+from muster.sim.explain.node_sets import SetTrace, order_of_sets, sets_tried
 from muster.sim.explain.target import Target
 from muster.sim.summary import gpu_fragmentation
 
@@ -114,6 +114,7 @@ class View:
     turn: Turn | None = None
     fragmentation: Fragmentation | None = None
     sets: list[SetTrace] | None = None
+    set_order: str = ""
 
 
 class Viewer:
@@ -121,6 +122,7 @@ class Viewer:
 
     def __init__(self, record: Record, *, sets: bool) -> None:
         self.record = record
+        self._sets = sets
         self.view = View()
         self.claims = ClaimWatch(record.pod)
         self._looks: dict[int, tuple[str, Look]] = {record.turn: (record.pod, self._look)}
@@ -140,7 +142,10 @@ class Viewer:
         view.nodes = trace(session, turn.task, turn)
         view.placed_before = placed_so_far(session)
         view.fragmentation = gpu_fragmentation(session)
+        if self._sets and TurnKind.JOB not in self.record.turns and turn.kind in (TurnKind.END, TurnKind.CLAIM):
+            self._look_at_sets(session, turn)  # allocate did not come to the job
 
     def _look_at_sets(self, session: Session, turn: Turn) -> None:
-        if turn.task.job is not None:
+        if turn.task.job is not None and turn.task.job.queue is not None:
             self.view.sets = sets_tried(session, turn.task.job)
+            self.view.set_order = order_of_sets(session, turn.task.job)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from muster.engine.placement.trace import fit_error
 
 @dataclass(frozen=True, slots=True)
 class SetTrace:
-    """One set: its nodes, how many of the job's pods fit in it, and why the next one did not."""
+    """One set: its nodes, how many of the job's pods fit in it, and why the next one did not; or why it was chosen."""
 
     label: str
     nodes: list[str]
@@ -27,9 +27,11 @@ class SetTrace:
     wanted: int
     holds: bool
     reason: str
+    waits: bool = False  # it holds the job once capacity is released
+    chosen: bool = False  # the first that holds the job, those that need not wait before the others
 
     def to_dict(self) -> dict[str, object]:
-        return {name: getattr(self, name) for name in ("label", "nodes", "placed", "wanted", "holds", "reason")}
+        return asdict(self)
 
 
 def sets_tried(session: Session, job: Job) -> list[SetTrace] | None:
@@ -46,6 +48,7 @@ def sets_tried(session: Session, job: Job) -> list[SetTrace] | None:
     everything = NodeSet(np.arange(len(session.state.nodes)))
     names = session.state.nodes.names
     traces = [_tried(session, job, tasks, s) for s in (found if found is not None else [everything])]
+    _choose(traces)
     for plugin in session.dividers:
         if job.attempt.refusal is None or job.attempt.refusal.code != FAILED:
             for node_set, why in plugin.left_out(job, tasks, everything):
@@ -53,6 +56,22 @@ def sets_tried(session: Session, job: Job) -> list[SetTrace] | None:
                 first = f"{tasks[0].key}: {fit_error(session, tasks[0], within=node_set.index)}"
                 traces.append(SetTrace(node_set.label, nodes, 0, len(tasks), False, f"not tried: {why}; {first}"))
     return traces
+
+
+def order_of_sets(session: Session, job: Job) -> str:
+    """Returns how the plugins that divide the nodes for the job order the sets."""
+    return "; ".join(plugin.set_order for plugin in session.dividers if plugin.set_order and plugin.divides(job))
+
+
+def _choose(traces: list[SetTrace]) -> None:
+    """Marks the set that the scheduler takes (`on_sets`), and says why."""
+    holding = sorted((trace.waits, i) for i, trace in enumerate(traces) if trace.holds)
+    if not holding:
+        return
+    waits, at = holding[0]
+    first = traces[at]
+    why = "the first that holds the group once capacity is released" if waits else "the first that can start the group"
+    traces[at] = replace(first, chosen=True, reason=f"chosen: {why}")
 
 
 def _tried(session: Session, job: Job, tasks: list[Task], within: NodeSet) -> SetTrace:
@@ -72,10 +91,11 @@ def _tried(session: Session, job: Job, tasks: list[Task], within: NodeSet) -> Se
     job.attempt.sub_group_results = []
     trial = on_set(session, job, tasks, within, JobStep(session, job.queue, job).place_group, failed)
     holds = trial.outcome is not Outcome.FAILED
+    waits = holds and trial.waits
     if holds:
         placed[0] = sum(len(move.tasks) for move in trial.statement.moves)
         trial.statement.discard()
     names = session.state.nodes.names
     label = within.label or "all nodes"
     why = "" if holds else "; ".join(reasons)
-    return SetTrace(label, [names[i] for i in within.index], placed[0], len(tasks), holds, why)
+    return SetTrace(label, [names[i] for i in within.index], placed[0], len(tasks), holds, why, waits)
