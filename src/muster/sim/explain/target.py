@@ -57,10 +57,7 @@ class Target:
             return False
         known = self._known.get(task.uid)
         if known is None:
-            known = any(
-                key == self.owner and self.kind in (table.lower(), table.partition(".")[0].lower())
-                for table, key in _owners(task, state)
-            )
+            known = any(key == self.owner and _same(self.kind, table) for table, key in _owners(task, state))
             self._known[task.uid] = known
         return known
 
@@ -84,6 +81,13 @@ def _kind(written: str) -> str:
     plural, dot, group = name.partition(".")
     singular = plural[:-1] if plural.endswith("s") and not plural.endswith("ss") else plural
     return _SHORT.get(singular, singular) + dot + group
+
+
+def _same(kind: str, table: str) -> bool:
+    """Whether a kind is that of an object table, whose name has the API group if muster does not define the kind."""
+    written, _, group = kind.partition(".")
+    name, _, known = table.lower().partition(".")
+    return written == name and (not group or not known or group == known)
 
 
 def _owners(task: Task, state: State) -> Iterator[tuple[str, str]]:
