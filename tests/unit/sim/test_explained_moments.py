@@ -25,7 +25,7 @@ def about(
 
 
 def gang(size: int = 3, cpu: str = "2") -> list[Manifest]:
-    pods = [pod(f"g-{i}", group="g", cpu=cpu, meta={"creationTimestamp": f"2026-01-01T00:00:0{i}Z"}) for i in range(size)]
+    pods = [pod(f"g-{i}", group="g", cpu=cpu) for i in range(size)]
     return [group("g", minMember=size), *pods]
 
 
