@@ -14,6 +14,7 @@ import pytest
 from builders.files import text
 from builders.manifests import pod
 from live.api import Api, until
+from live.binary import binary
 from live.conftest import MakeNodes
 from live.controlplane import ControlPlane
 
@@ -35,9 +36,10 @@ def environment(tmp_path: Path, control_plane: ControlPlane) -> dict[str, str]:
 
 
 def kubectl(environment: dict[str, str], *arguments: str) -> str:
-    program = shutil.which("kubectl", path=environment["PATH"])
-    assert program is not None, "install kubectl: this test is about its plugins"
-    done = subprocess.run([program, *arguments], env=environment, capture_output=True, text=True)
+    """kubectl of this machine, else the one that is built with the control plane."""
+    installed = shutil.which("kubectl", path=environment["PATH"])
+    program = [str(binary()), "kubectl"] if installed is None else [installed]
+    done = subprocess.run([*program, *arguments], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from muster.engine.core.jobs import Task
-from muster.engine.core.resources import total_of
+from muster.engine.core.resources import add, total_of
 from muster.engine.core.state import State
 from muster.model.meta import ResourceList
 from muster.model.quantity import canonical
@@ -85,6 +85,10 @@ class QuotaSearch:
         yield everywhere if len(self._line) > 1 else []
         yield [*everywhere, *self._fields("deserved", self._line)]
 
+    def everything(self) -> list[Amount]:
+        """Returns all that may be raised, each number once."""
+        return list(dict.fromkeys(amount for amounts in self.candidates() for amount in amounts))
+
     def _queue(self, name: str) -> Queue | None:
         found = self._asked.cluster.get("Queue", {}).get(name)
         return found if isinstance(found, Queue) else None
@@ -102,10 +106,10 @@ class QuotaSearch:
                 continue
             if field == "guarantee" and not written:
                 continue
-            used = self._used(name)
+            used, wanted = self._used(name)
             for resource in sorted({*resources} & {*self._request} - {"pods"}):
                 now, guess = resources[resource], used.get(resource, 0) + self._request[resource]
-                most = max(self._total.get(resource, 0), guess)
+                most = max(self._total.get(resource, 0), guess, wanted.get(resource, 0) + self._request[resource])
                 if most > now:
                     found.append(Amount(name, field, resource, now, most, guess))
         return found
@@ -114,15 +118,16 @@ class QuotaSearch:
         queues = [queue for name in names if (queue := self._queue(name)) is not None]
         return [Amount(q.metadata.name, WEIGHT, "", q.spec.weight, MAX_WEIGHT, q.spec.weight + 1) for q in queues]
 
-    def _used(self, name: str) -> dict[str, int]:
-        """Returns what the queue and its descendants have allocated."""
+    def _used(self, name: str) -> tuple[dict[str, int], dict[str, int]]:
+        """Returns what the queue and its descendants have allocated, and what they have and wait for."""
         used: dict[str, int] = {}
+        wanted: dict[str, int] = {}
         for queue in self._state.queues.values():
             if name in _line(self._state, queue.name):
                 for job in queue.jobs.values():
-                    for resource, amount in job.allocated.items():
-                        used[resource] = used.get(resource, 0) + amount
-        return used
+                    add(used, job.allocated)
+                    add(wanted, job.total)
+        return used, wanted
 
     def with_values(self, values: Values) -> Asked:
         """Returns the question with these numbers in the queues."""

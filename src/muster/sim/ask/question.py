@@ -104,7 +104,7 @@ class Question:
         """Yields quota and nodes together, where one of them alone is not enough."""
         asked, state, tasks = self.asked, self._trial.result.state, self._trial.tasks
         search = QuotaSearch(asked, state, queue, tasks)
-        fields = next((some for some in reversed(list(search.candidates())) if some), [])
+        fields = search.everything()
         if not fields:
             return
         for template, count in cheapest_nodes(search.largest(fields), tasks, self._size, self._others):
