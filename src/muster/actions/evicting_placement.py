@@ -161,6 +161,13 @@ class EvictingPlacement:
         if [e[2] for e in largest] != [e[2] for e in by_preference]:
             yield [e[3] for e in largest]
 
+    def units_on(self, node: int) -> list[Unit]:
+        """Returns the units of possible victims on the node by preference, protected or not."""
+        if not self.pool.levels:
+            return []
+        order = next(iter(self.orders(node, self.claim.tasks[0], self.pool.levels[-1])))
+        return [unit for make in order if (unit := make()) is not None]
+
     def _cover(
         self,
         statement: Statement,

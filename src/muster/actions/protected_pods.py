@@ -14,7 +14,7 @@ from muster.engine.core.hooks import Reason
 from muster.engine.core.jobs import Job, Status, Task
 from muster.engine.core.reading import PREEMPTABLE
 from muster.engine.core.statement import Statement
-from muster.engine.evictions.claim import PLACED_STATUSES, RECLAIM, Claim, Unit, Veto, not_lower
+from muster.engine.evictions.claim import PLACED_STATUSES, RECLAIM, Claim, Veto, not_lower
 
 GANG = "gang-minimum"
 _UNNAMED = Reason("not-named", "no plugin of the tiers names it as a victim")
@@ -30,17 +30,10 @@ class ProtectedPods:
         self.pool = claims.pool(claim)
         self.evicting = EvictingPlacement(claims.session, claims.units, self.pool, claim)
 
-    def units_on(self, node: int) -> list[Unit]:
-        """Returns the units of possible victims on the node by preference, protected or not."""
-        if not self.pool.levels:
-            return []
-        order = next(iter(self.evicting.orders(node, self.claim.tasks[0], self.pool.levels[-1])))
-        return [unit for make in order if (unit := make()) is not None]
-
     def clear(self, statement: Statement, nodes: Iterable[int]) -> None:
         """Evicts whatever may be evicted on the nodes."""
         for node in nodes:
-            for unit in self.units_on(node):
+            for unit in self.evicting.units_on(node):
                 if self.units.protected(self.claim, unit) is None:
                     self.evicting.evict(statement, unit, self.claim.tasks[0])
 

@@ -101,7 +101,7 @@ class Choice:
         if on not in self.placed:
             alone = len(self.unit.tasks) == 1
             return f"queue {self.claim.queue.name} would exceed its limit without this eviction" if alone else ""
-        here = [u for u in self._on_node(on) if self.claims.units.protected(self.claim, u) is None]
+        here = [u for u in self.evicting.units_on(on) if self.claims.units.protected(self.claim, u) is None]
         pods = {task.key for unit in here for task in unit.tasks if task.node == on}
         others = [u for u in here if not gone & {task.key for task in u.tasks}]
         if not others:
@@ -127,10 +127,6 @@ class Choice:
         enough = any(self.evicting.enough(task, self.move.nodes[0]) for task in self.claim.tasks)
         trial.discard()
         return enough
-
-    def _on_node(self, node: int) -> list[Unit]:
-        orders = self.evicting.orders(node, self.claim.tasks[0], self.evicting.pool.levels[-1])
-        return [unit for make in next(iter(orders)) if (unit := make()) is not None]
 
     def _nodes(self, cost: tuple[float, ...], limit: int) -> str:
         """Returns how the victims compare with those on the other nodes."""
