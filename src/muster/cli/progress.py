@@ -95,14 +95,15 @@ def progress(what: str, unit: str = "", stream: TextIO | None = None, first: flo
 def pods_placed(what: str) -> Iterator[Callable[[State], None]]:
     """Shows how many pods a simulation has placed; it calls the function with its state when it starts."""
     with progress(what, "pods") as shown:
-        most = 0
+        most = placed = 0
 
         def started(state: State) -> None:
             def sample() -> tuple[int, int]:
-                nonlocal most
+                nonlocal most, placed
                 pending = sum(job.count[Status.PENDING] for job in list(state.jobs.values()))
                 most = max(most, pending)
-                return most - pending, most
+                placed = max(placed, most - pending)  # at the end of a cycle the state takes its placements back
+                return placed, most
 
             from muster.engine.core.jobs import Status
 

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
 import io
+import json
 import time
+from pathlib import Path
 
-from muster.cli.progress import Progress, duration, progress
+from builders.files import text
+from builders.manifests import node, pod
+from muster.cli.progress import Progress, duration, pods_placed, progress
 from muster.cli.sweep import CellsDone
+from muster.engine.core.state import State
+from muster.sim.api import simulate
+from muster.sim.inputs import read_cluster
 
 
 class Terminal(io.StringIO):
@@ -65,3 +73,19 @@ def test_a_sweep_counts_its_cells_and_those_that_failed() -> None:
         shown.finished(True)
         shown.finished(False)
         assert shown._shown.line().startswith("sweeping: 3 of 3 cells (1 failed)")
+
+
+def test_reading_counts_the_documents_of_texts_and_snapshots(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(text(node("n1"), node("n2")))
+    lines = "".join(json.dumps(node(f"n{i}")) + "\n" for i in range(3, 6))
+    (tmp_path / "b.ndjson.gz").write_bytes(gzip.compress(lines.encode()))
+    calls: list[tuple[int, int]] = []
+    read_cluster([tmp_path / "a.yaml", tmp_path / "b.ndjson.gz"], progress=lambda *counts: calls.append(counts))
+    assert calls == [(1, 2), (2, 2), (3, 5), (4, 5), (5, 5)]
+
+
+def test_a_simulation_counts_the_pods_that_have_a_node() -> None:
+    with pods_placed("simulating") as started:
+        states: list[State] = []
+        simulate([node("n1"), pod("a"), pod("b")], started=lambda state: (states.append(state), started(state))[0])
+        assert len(states) == 1 and len(states[0].tasks) == 2
