@@ -5,11 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from muster.cluster.embedded import EmbeddedCluster
 from muster.cluster.manifests import Manifests
 from muster.engine.core.state import Objects
-from muster.model.finding import Finding
+from muster.model.finding import Finding, InputError
 from muster.sim.api import explain, simulate
 from muster.sim.dashboard.observe import observed
 from muster.sim.explain import Explanation
@@ -61,11 +62,18 @@ class ClusterInput(Input):
             return ClusterInput(self.objects, self.now, self.scheduler_names, self.findings)
         return _objects_of(self.result(config, cycle).cluster, self.scheduler_names)
 
-    def explanation(self, config: LoadedConfig, pod: str) -> Explanation:
-        return explain(
-            pod, self.manifests, config=config, sets=True, now=self.now, scheduler_names=self.scheduler_names,
-            keep_going=True,
+    def explanation(self, config: LoadedConfig, pod: str, *, upcoming: bool) -> Explanation:
+        """Explains the decision of the run about a pod; with `upcoming` that of the next cycle, if it decides."""
+        ask = partial(
+            explain, pod, self.manifests, config=config, sets=True, now=self.now,
+            scheduler_names=self.scheduler_names, keep_going=True,
         )  # fmt: skip
+        try:
+            return ask(cycle=1 if upcoming else None)
+        except InputError as fault:
+            if not fault.message.startswith("cycle 1 "):
+                raise
+            return ask()  # the next cycle only admits its group, or creates it
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,8 +42,8 @@ from muster.sim.inputs import ConfigText, LoadedConfig, config_for, default_conf
 from muster.sim.result import CycleRecord, Result
 from muster.store.errors import ApiError
 
-MIN_GAP_S, MAX_GAP_S, GAP_PER_RESULT = 0.1, 2.0, 2.0
-"""Between two results: two thirds of the time are for watches and requests."""
+MIN_GAP_S, MAX_GAP_S, GAP_PER_RESULT = 0.1, 2.0, 1.0
+"""Between two results: half of the time is for watches and requests."""
 MAX_RECORDS = 500
 MAX_CHANGES = 50_000
 CLOCK_INTERVAL_S = 30.0

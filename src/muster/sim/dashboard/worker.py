@@ -15,7 +15,7 @@ from typing import Any
 
 from muster.sim.dashboard import views
 from muster.sim.dashboard.answers import encoded
-from muster.sim.dashboard.inputs import Input
+from muster.sim.dashboard.inputs import ClusterInput, Input
 from muster.sim.dashboard.renderings import Part, render_all
 from muster.sim.inputs import ConfigText, default_config, load_config
 from muster.sim.report import explanation as explained
@@ -101,7 +101,8 @@ def compute(memory: dict[str, Any], task: Task) -> dict[str, Any]:
     config = load_config(task.config)
     if task.kind == "explain":
         chosen = config if task.other is None else load_config(task.other)
-        explanation = known.after(config, task.cycle).explanation(chosen, task.pod)
+        upcoming = task.cycle is not None or (isinstance(known, ClusterInput) and known.live)
+        explanation = known.after(config, task.cycle).explanation(chosen, task.pod, upcoming=upcoming)
         page = Part.of(explained.render(explanation).encode())
         return {"views/explain": page, "api/explain": Part.of(encoded(explanation.to_dict()))}
     if task.kind == "compare":
