@@ -2,10 +2,10 @@
 
     python deploy/release_check.py
 
-For each version it looks for `pythonX.Y` in $MUSTER_PYTHONS (folders or interpreters, separated by colons) and on the
-PATH, installs the wheel into an empty virtual environment and runs `muster demo`. A version without an interpreter is
-named and not checked. For NEXT, which need not be installed, it resolves the wheel with all extras of users to wheels
-only. The package index must be reachable.
+For each version it looks for `pythonX.Y` in $MUSTER_PYTHONS (folders or interpreters, separated by colons), among the
+versions of pyenv and on the PATH, installs the wheel into an empty virtual environment and runs `muster demo`. A
+version without an interpreter is named and not checked. For NEXT, which need not be installed, it resolves the wheel
+with all extras of users to wheels only. The package index must be reachable.
 """
 
 from __future__ import annotations
@@ -29,14 +29,22 @@ NEXT = "3.14"
 def interpreter(version: str) -> str | None:
     """Returns an interpreter of that version, or None."""
     name = f"python{version}"
-    for place in filter(None, os.environ.get("MUSTER_PYTHONS", "").split(os.pathsep)):
-        path = Path(place)
+    places = [Path(place) for place in os.environ.get("MUSTER_PYTHONS", "").split(os.pathsep) if place]
+    for path in (*places, *_pyenv(version)):
         candidates = [path] if path.is_file() else [path / name, path / "bin" / name]
         for candidate in candidates:
             if candidate.is_file() and _is_version(str(candidate), version):
                 return str(candidate)
     found = shutil.which(name)
     return found if found is not None and _is_version(found, version) else None
+
+
+def _pyenv(version: str) -> list[Path]:
+    """Returns pyenv's folders of that version: its commands on the PATH run only the selected versions."""
+    if shutil.which("pyenv") is None:
+        return []
+    root = subprocess.run(["pyenv", "root"], capture_output=True, text=True, check=False).stdout.strip()
+    return sorted(Path(root).glob(f"versions/{version}.*"))
 
 
 def _is_version(python: str, version: str) -> bool:
@@ -93,7 +101,7 @@ def main() -> int:
         for version in VERSIONS:
             python = interpreter(version)
             if python is None:
-                print(f"not checked: there is no python{version} on the PATH or in $MUSTER_PYTHONS")
+                print(f"not checked: there is no python{version} on the PATH, in pyenv or in $MUSTER_PYTHONS")
                 continue
             done = pool.submit(installs_and_runs, version, python, wheel, folder)
             checks[f"the wheel installs and `muster demo` runs on Python {version}"] = done
