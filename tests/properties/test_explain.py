@@ -30,7 +30,7 @@ from strategies.eviction_clusters import scenario
 from strategies.profiles import examples, times
 
 NAMES = ("muster", "volcano")
-MOST_PODS = 6  # of a run that are explained
+MOST_PODS = 4  # of a run that are explained
 Objects = Mapping[str, Mapping[str, Object]]
 
 
