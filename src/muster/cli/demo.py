@@ -1,4 +1,4 @@
-"""`muster demo`: the examples of the designs, played step by step."""
+"""`muster demo`: five examples, played step by step."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 @options.output("table", "json")
 @options.verbosity
 def demo(report: Path, form: str, verbosity: int) -> None:
-    """Run the examples of the designs, step by step.
+    """Run five examples on an embedded cluster, step by step.
 
     Every step applies manifests to an embedded cluster, runs the scheduler and the controllers until nothing changes,
-    and compares the outcome with the design. The exit code is 1 if an outcome differs.
+    and compares the outcome with the expected one. The exit code is 1 if an outcome differs.
     """
     from muster.cli.answer import console, print_json
     from muster.cli.origin import origin_rows
