@@ -21,8 +21,9 @@ from muster.model.batch import Deployment, Job, ReplicaSet, ReplicationControlle
 from muster.model.core import Pod
 from muster.model.custom import ConfiguredApplication
 from muster.model.kinds import plain
-from muster.model.meta import Object
+from muster.model.meta import Object, ObjectMeta
 from muster.model.meta import key as key_of
+from muster.model.natural_order import natural
 from muster.model.quantity import canonical
 from muster.model.requests import amounts, requests
 from muster.model.scheduling import PodGroup
@@ -30,6 +31,7 @@ from muster.sim.ask.answer import FEWER_PODS, Proposal
 from muster.sim.ask.described_sizes import numbers_in, with_number
 from muster.sim.ask.patches import patch_of
 from muster.sim.ask.trial import Asked, Tables
+from muster.workloads import MIN_MEMBER_ANNOTATIONS
 
 __all__ = ["fewer_pods", "sizes"]
 
@@ -108,16 +110,34 @@ def _with(job: Objects, *changed: Object, without: Iterable[str] = ()) -> Tables
 
 def _of_workload(job: Objects, kind: str, key: str, obj: Object) -> Size:
     field = "parallelism" if isinstance(obj, Job) else "replicas"
-    now = replicas_of(obj)
+    given = replicas_of(obj)
+    now = 1 if given is None else given
+    spec = getattr(obj, "spec")  # noqa: B009
+    minimum = max(_minimum(obj.metadata) or _minimum(spec.template.metadata), 1)
+    strict = minimum > 1 and minimum >= now
 
     def resized(count: int) -> Tables:
-        spec = getattr(obj, "spec")  # noqa: B009
-        fields = {field: count}
+        fields: dict[str, Any] = {field: count}
         if isinstance(obj, Job) and obj.spec.completion_mode == "Indexed" and obj.spec.completions == now:
             fields["completions"] = count  # an Indexed Job of which all pods run together
-        return _with(job, replace(obj, spec=replace(spec, **fields)))
+        metadata = obj.metadata
+        if strict:
+            metadata = _with_minimum(metadata, count)
+            fields["template"] = replace(spec.template, metadata=_with_minimum(spec.template.metadata, count))
+        return _with(job, replace(obj, metadata=metadata, spec=replace(spec, **fields)))
 
-    return Size(kind, key, f"spec.{field}", 1 if now is None else now, 1, False, resized)
+    return Size(kind, key, f"spec.{field}", now, 1 if strict else minimum, strict, resized)
+
+
+def _minimum(metadata: ObjectMeta) -> int:
+    """Returns the minimum of the gang that the annotations ask for, or 0."""
+    given = next(filter(None, (metadata.annotations.get(name) for name in MIN_MEMBER_ANNOTATIONS)), "")
+    return int(given) if given.isascii() and given.isdigit() else 0
+
+
+def _with_minimum(metadata: ObjectMeta, count: int) -> ObjectMeta:
+    named = {name: str(count) for name in MIN_MEMBER_ANNOTATIONS if name in metadata.annotations}
+    return replace(metadata, annotations={**metadata.annotations, **named})
 
 
 def _of_volcano_job(job: Objects, kind: str, key: str, obj: volcano_job.Job) -> Iterator[Size]:
@@ -160,7 +180,7 @@ def _of_pods(job: Objects, key: str, group: PodGroup | None) -> Iterator[Size]:
             pods.append((name, pod))
     if not pods:
         return
-    pods.sort(key=lambda item: _natural(item[0]))
+    pods.sort(key=lambda item: natural(item[0]))
     strict = group is not None and group.spec.min_member >= len(pods)
 
     def resized(count: int) -> Tables:
@@ -185,7 +205,3 @@ def _of_pods(job: Objects, key: str, group: PodGroup | None) -> Iterator[Size]:
     else:
         yield Size("PodGroup", key, "the Pods", len(pods), least, strict, resized)
 
-
-def _natural(name: str) -> tuple[str, int, str]:
-    stem = name.rstrip("0123456789")
-    return stem, int(name[len(stem) :] or 0), name

@@ -240,3 +240,13 @@ def test_the_json_has_stable_keys() -> None:
     proposals = answer["proposals"]
     assert isinstance(proposals, list)
     assert list(proposals[0]) == ["code", "text", "change", "yaml", "evictions", "verified"]
+
+
+def test_the_minimum_in_an_annotation_follows_the_number_of_pods_of_a_strict_gang() -> None:
+    web = replica_set("web", 6, pod("web"))
+    web["metadata"]["annotations"] = {"scheduling.volcano.sh/group-min-member": "6"}
+    answer = asked([web], node(cpu=4))
+    assert proposed(answer)["fewer-pods"][0]["to"] == 4
+    assert 'group-min-member: "4"' in answer.proposals[0].yaml
+    web["metadata"]["annotations"] = {"scheduling.volcano.sh/group-min-member": "5"}
+    assert "fewer-pods" not in proposed(asked([web], node(cpu=4)))
