@@ -50,7 +50,9 @@ def test_it_shows_what_the_scheduler_wrote_and_follows_the_cluster(
         api.create(pod(name, namespace=namespace, **picky))
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": WRITTEN}
     api.merge(f"{path}/written/status", {"status": {"conditions": [condition]}})
-    given = ("-c", f"configmap:{namespace}/muster-scheduler", "--port", "0")
+    # As in a pod of this namespace.
+    applications = ("--applications", f"{namespace}/groupmanagement-config")
+    given = ("-c", f"configmap:{namespace}/muster-scheduler", "--port", "0", *applications)
     with Part("dashboard", account, *given) as part:
         address = part.started["dashboard"]
         until("the first result", lambda: urllib3.request("GET", f"{address}readyz", timeout=5).status == 200)
