@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from importlib import import_module
 from io import TextIOWrapper
 from traceback import format_exc
+from typing import TextIO, cast
 
 import click
 
@@ -147,3 +148,7 @@ def main() -> None:
     """Schedule pods in gangs and queues, simulate it from manifests, and manage groups of nodes."""
     if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="replace")  # a terminal without UTF-8 gets a ? for what it cannot show
+    from muster.cli.answer import VisibleStream
+
+    if not isinstance(sys.stderr, VisibleStream):
+        sys.stderr = cast("TextIO", VisibleStream(sys.stderr))

@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 import click
 
 from muster.cli.progress import progress as waiting
+from muster.model.markup import visible
 from muster.model.natural_order import natural
 
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 __all__ = [
-    "console", "counted", "is_wide", "plural", "print_json", "print_objects", "print_page", "row", "some", "styled",
-    "table", "waiting",
+    "VisibleStream", "console", "counted", "is_wide", "plural", "print_json", "print_objects", "print_page", "row",
+    "some", "styled", "table", "waiting",
 ]  # fmt: skip
 
 PIPE_COLUMNS = 10_000  # the width if stdout is not a terminal: nothing is wrapped or cut
@@ -55,6 +56,21 @@ def is_wide() -> bool:
     """Whether the command was called with `-o wide`: everything is shown."""
     context = click.get_current_context(silent=True)
     return context is not None and context.params.get("form") == "wide"
+
+
+class VisibleStream:
+    """A stream for lines that may contain text of the input: control characters are shown, not executed."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        # The line of the progress begins with a carriage return.
+        self._stream.write("\r".join(map(visible, text.split("\r"))))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 class _Trimmed:
@@ -112,14 +128,14 @@ def row(to: Table, *cells: object, style: str = "") -> None:
     """Adds a row to a table."""
     from rich.text import Text
 
-    to.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in cells), style=style)
+    to.add_row(*(cell if isinstance(cell, Text) else Text(visible(str(cell))) for cell in cells), style=style)
 
 
 def styled(text: str = "", style: str = "") -> Text:
-    """Makes a text with a style, never read as markup."""
+    """Makes a text with a style, never read as markup or as commands of the terminal."""
     from rich.text import Text
 
-    return Text(text, style)
+    return Text(visible(text), style)
 
 
 def some(names: Sequence[str], most: int = 5) -> str:

@@ -95,15 +95,14 @@ STYLES = {"error": "bold red", "warning": "yellow", "notice": "cyan"}
 
 def show_findings(console: Console, findings: Sequence[Finding]) -> None:
     for finding in findings:
-        line = styled()
-        if finding.place:
-            line.append(f"{finding.place}: ", "bold")
-        line.append(f"{finding.severity}: ", STYLES[finding.severity])
-        if finding.object:
-            line.append(f"{finding.object}: ")
-        line.append(finding.message)
-        line.append(f" [{finding.code}]", "dim")
-        console.print(line)
+        parts = [
+            styled(f"{finding.place}: " if finding.place else "", "bold"),
+            styled(f"{finding.severity}: ", STYLES[finding.severity]),
+            styled(f"{finding.object}: " if finding.object else ""),
+            styled(finding.message),
+            styled(f" [{finding.code}]", "dim"),
+        ]
+        console.print(styled().join(parts))
         if finding.fix:
             console.print(styled(f"    → {finding.fix}", "dim"))
     counts = {severity: sum(1 for f in findings if f.severity == severity) for severity in STYLES}

@@ -1,7 +1,9 @@
-"""Text for HTML. Every text that comes from a cluster, a file or a command line passes `escape` on its way into a page.
+"""Text for HTML and for terminals. What comes from a cluster, a file or a command line passes `escape` on its way into
+a page, and `visible` on its way to a terminal.
 
-Names, labels and annotations are hostile input: besides the characters of HTML, the function makes those visible that
-change how the text around them is shown (Unicode's bidirectional controls), and replaces those that HTML forbids.
+Names, labels and annotations are hostile input: besides the characters of HTML, `escape` makes those visible that
+change how the text around them is shown (Unicode's bidirectional controls), and replaces those that HTML forbids. A
+terminal would execute control characters as commands.
 """
 
 from __future__ import annotations
@@ -9,10 +11,12 @@ from __future__ import annotations
 import html
 import re
 
-__all__ = ["escape"]
+__all__ = ["escape", "visible"]
 
 _HIDDEN = re.compile("[\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # but tabs and ends of lines
 
 
 def escape(text: str, *, exact: bool = False) -> str:
@@ -23,5 +27,14 @@ def escape(text: str, *, exact: bool = False) -> str:
     if not (text.isascii() and text.isprintable()):
         text = _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text)
         if not exact:
-            text = _HIDDEN.sub(lambda found: f"[U+{ord(found[0]):04X}]", text)
+            text = _HIDDEN.sub(_code, text)
     return html.escape(text)
+
+
+def visible(text: str) -> str:
+    """Returns the text for a terminal, with the codes of control characters and of invisible ones."""
+    return text if text.isascii() and text.isprintable() else _HIDDEN.sub(_code, _CONTROL.sub(_code, text))
+
+
+def _code(found: re.Match[str]) -> str:
+    return f"[U+{ord(found[0]):04X}]"

@@ -221,3 +221,14 @@ def test_a_stdout_without_unicode_still_gets_its_answer(tmp_path: Path) -> None:
 def test_documents_in_one_stream_come_from_stdin() -> None:
     result = CliRunner().invoke(main, ["simulate", "-f", "-", "-o", "json"], input=text(node("n1", cpu=4), pod("p")))
     assert json.loads(result.stdout)["binds"] == {"default/p": "n1"}
+
+
+@pytest.mark.parametrize("command", ["simulate", "validate", "queues", "explain"])
+def test_control_characters_of_the_input_do_not_reach_the_terminal(tmp_path: Path, command: str) -> None:
+    hostile = "x\x1b[31m\x9b2J\u202e"
+    noted = pod("p", annotations={"scheduling.k8s.io/group-name": hostile})
+    options = write(tmp_path, [node("n1", cpu=4), noted, {"apiVersion": "v1", "kind": f"Q{hostile}"}])
+    done = call(command, *["default/p"] * (command == "explain"), *options)
+    shown = done.stdout + done.stderr
+    assert "[U+001B][31m[U+009B]2J[U+202E]" in shown
+    assert not {"\x1b", "\x9b", "\u202e"} & set(shown)

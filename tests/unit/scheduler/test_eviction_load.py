@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from live.eviction_load import PRIORITIES, QUEUES, Gang, Scale, gangs, singles
+from live.eviction_load import HIGH, LOW, MIDDLE, PRIORITIES, QUEUES, Gang, Scale, gangs, singles
 from live.eviction_trial import FAST, ORDERS, RECOMMENDED, TIERS, configuration
 from muster.cycle.configure import configure
 from muster.model.finding import Severity
@@ -37,10 +37,10 @@ def test_half_of_the_gangs_are_strict_and_all_have_8_to_64_pods(scale: Scale) ->
 @SCALES
 def test_only_plain_pods_have_the_highest_priority(scale: Scale) -> None:
     """Pods that no gang can keep waiting by a right of its own."""
-    assert max(PRIORITIES, key=lambda name: PRIORITIES[name]) == "high"
-    assert {gang.priority for gang in gangs(scale, 12)} == {"low", "middle"}
+    assert max(PRIORITIES, key=lambda name: PRIORITIES[name]) == HIGH
+    assert {gang.priority for gang in gangs(scale, 12)} == {LOW, MIDDLE}
     made = singles(scale, 12)
-    assert {one.pod("d")["spec"]["priorityClassName"] for one in made} == {"high"}
+    assert {one.pod("d")["spec"]["priorityClassName"] for one in made} == {HIGH}
     assert len(made) == scale.seconds - 1
 
 

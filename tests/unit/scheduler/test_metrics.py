@@ -64,7 +64,7 @@ def test_what_is_gone_from_the_cluster_is_gone_from_the_metrics() -> None:
     metrics.statistics = CycleStatistics()
     assert metrics.registry.get_sample_value("volcano_queue_weight", {"queue_name": "red"}) is None
     assert metrics.registry.get_sample_value("muster_pending_pods", {"reason": "unschedulable"}) is None
-    assert "red" not in metrics.text().decode()
+    assert '"red"' not in metrics.text().decode()
 
 
 def test_a_cycle_exports_the_usage_of_queues_and_the_latency_of_actions() -> None:
