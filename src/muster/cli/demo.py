@@ -117,4 +117,4 @@ def show_end(console: Console, chapters: list[Chapter], report: str, manifests: 
     console.print(f"The manifests are in {manifests}; try them with `muster simulate -c FILE -f FILE…`.")
     console.print(f"The report with pictures: {report}")
     style = "bold green" if holds == len(checks) else "bold red"
-    console.print(styled(f"{plural(len(chapters), 'design')}: {holds} of {len(checks)} checks hold", style))
+    console.print(styled(f"{plural(len(chapters), 'example')}: {holds} of {len(checks)} checks hold", style))

@@ -94,6 +94,11 @@ _OTHER_KINDS: dict[str, str] = {
 }
 
 _JOB_FLOWS = "flow.volcano.sh"  # JobFlow and JobTemplate
+_KUBEEDGE = "apps.kubeedge.io"
+_KUBEEDGE_FIXES = {
+    "NodeGroup": "write it as groupmanagement.kubeedge.io/v1alpha1",
+    "EdgeApplication": "write its manifests as workloads with a PropagationPolicy and an OverridePolicy",
+}
 
 _STABLE = ("", "apps", "batch")  # groups that hardly get new kinds: what is a little like a known one is meant
 
@@ -105,6 +110,9 @@ def unknown_kind(api_version: str, kind: str) -> UnknownName | None:
     if group == _JOB_FLOWS:
         message = f"passed over: muster does not create the Jobs of a {kind}"
         return UnknownName("warning", "kind", message, "give the Jobs that Volcano creates from it")
+    if group == _KUBEEDGE and kind in _KUBEEDGE_FIXES:
+        message = f"passed over: apiVersion {api_version} is not read"
+        return UnknownName("warning", "apiVersion", message, _KUBEEDGE_FIXES[kind])
     # Of kinds that share a name, that of the same API group is meant.
     known = sorted(kinds.known(), key=lambda entry: _group(entry[0]) != group)
     versions = {read: version for version, read in reversed(known)}

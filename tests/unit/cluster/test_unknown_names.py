@@ -50,6 +50,7 @@ def test_a_field_of_a_custom_resource_is_always_an_error() -> None:
         ("policy/v2", "PodDisruptionBudget", "warning", "write it as policy/v1"),
         ("batch.volcano.sh/v1", "Job", "warning", "write it as batch.volcano.sh/v1alpha1"),
         ("batch.volcano.sh/v1alpha1", "Jobs", "error", "did you mean Job?"),
+        ("apps.kubeedge.io/v1alpha1", "NodeGroup", "warning", "write it as groupmanagement.kubeedge.io/v1alpha1"),
     ],
 )
 def test_a_kind_that_is_misspelt(version: str, kind: str, severity: str, fix: str) -> None:
