@@ -32,7 +32,7 @@ def decided(plan: Plan) -> Plan:
     So the condition of a group may name another of these pods.
     """
     conditions = {
-        key: replace(condition, message=condition.message.partition(" Origin reason is ")[0])
+        key: replace(condition, message=condition.message.partition(" Origin reason is ")[0], pod="", why="")
         for key, condition in plan.conditions.items()
     }
     return replace(plan, reasons={}, warnings=[], conditions=conditions)
