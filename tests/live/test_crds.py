@@ -105,14 +105,14 @@ def test_a_policy_may_have_a_weight_and_a_rule_for_each_of_five_hundred_groups(a
 def test_kubectl_shows_columns_and_knows_the_short_names(control_plane: ControlPlane, api: Api, crds: None) -> None:
     made = api.create(as_object({"kind": "Queue", "spec": {"parent": "root"}}, "shown", ""))
     lines = control_plane.kubectl("get", "q", "shown").stdout.splitlines()
-    assert lines[0].split() == ["NAME", "PARENT", "WEIGHT", "STATE", "RUNNING", "PENDING", "AGE"]
+    assert lines[0].split() == ["NAME", "PARENT", "WEIGHT", "STATE", "RUNNING", "PENDING", "INQUEUE", "AGE"]
     assert lines[1].split()[:3] == ["shown", "root", "1"]
     for short in ("pg", "hn", "ng", "pp", "op"):
         assert control_plane.kubectl("get", short).returncode == 0
     api.delete(place(made))
     policy = api.create(as_object({"kind": "OverridePolicy", "spec": {"overrideRules": []}}, "shown", "default"))
     shown = control_plane.kubectl("get", "op", "shown", "-n", "default").stdout
-    assert shown.splitlines()[0].split() == ["NAME", "RESOLVED", "SATISFIED", "AGE"]
+    assert shown.splitlines()[0].split() == ["NAME", "RESOLVED", "SATISFIED", "REASON", "AGE"]
     api.delete(place(policy))
 
 

@@ -69,11 +69,28 @@ def _verdicts(plane: ControlPlane, folder: Path) -> Iterator[Listener]:
         yield _certified("edge-gate", plane, gate.part, int(gate.part.started["gate"]), "/gate", json.dumps(POD))
 
 
+@contextmanager
+def _dashboard(plane: ControlPlane, folder: Path) -> Iterator[Listener]:
+    certificate, key = plane.authority.server("hostile-dashboard")
+    (folder / "token").write_text(plane.token)
+    given = ("--token-file", str(folder / "token"), "--tls-cert-file", str(certificate), "--tls-private-key-file",
+             str(key), "--allowed-host", "x", "--port", "0")  # fmt: skip
+    with Part("dashboard", account_in(plane, HOME, "dashboard"), *given) as part:
+        port = int(str(part.started["dashboard"]).rstrip("/").rpartition(":")[2])
+        tls = dict.fromkeys(("token", "anybody", "nobody", "certificate"), ssl.create_default_context(cafile=plane.ca))
+        token = f"Authorization: Bearer {plane.token}"
+        asked, credentials = _request("GET", "/api/v1/status", token), {"token": token, "anybody": token}
+        yield Listener(
+            "dashboard", part, port, "/api/v1/status", asked, tls, credentials, _memory("dashboard"), ends_s=20
+        )
+
+
 LISTENERS: dict[str, Callable[[ControlPlane, Path], object]] = {
     "gate": _gate,
     "webhook": _webhook,
     "extender": _extender,
     "gate-verdicts": _verdicts,
+    "dashboard": _dashboard,
 }
 
 
