@@ -214,7 +214,7 @@ def test_the_chart_is_clean_and_renders_what_the_command_prints() -> None:
     lint = subprocess.run([helm(), "lint", "--strict", CHART], capture_output=True, text=True)
     assert lint.returncode == 0, lint.stdout + lint.stderr
     assert by_place(rendered("--namespace", HOME)) == by_place([*printed()[1:], default_queue()])
-    everything = rendered("--namespace", HOME, "--set", "edgeGate.enabled=true,podGroups.enabled=true")
+    everything = rendered("--namespace", HOME, "--set", ALL_ENABLED)
     assert by_place(everything) == by_place([*printed(*ALL)[1:], default_queue()])
 
 
@@ -223,7 +223,7 @@ def test_the_chart_and_the_command_place_the_parts_by_the_same_values(tmp_path: 
     values.write_text(VALUES, encoding="utf-8")
     wanted = by_place([*printed("--values", str(values), *ALL)[1:], default_queue()])
     found = rendered(
-        "--namespace", HOME, "-f", str(values), "--set", "edgeGate.enabled=true,podGroups.enabled=true"
+        "--namespace", HOME, "-f", str(values), "--set", ALL_ENABLED
     )  # fmt: skip
     assert by_place(found) == wanted
     pods = {one["metadata"]["name"]: one["spec"]["template"]["spec"] for one in found if one["kind"] == "Deployment"}
@@ -238,6 +238,7 @@ def test_the_chart_and_the_command_place_the_parts_by_the_same_values(tmp_path: 
         assert (memory == "3Gi") == extender
 
 
+ALL_ENABLED = "edgeGate.enabled=true,podGroups.enabled=true,dashboard.enabled=true"
 VALUES = """\
 nodeSelector: {role: system}
 tolerations: [{key: role, operator: Exists}]
