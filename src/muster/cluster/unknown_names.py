@@ -100,7 +100,7 @@ _KUBEEDGE_FIXES = {
     "EdgeApplication": "write its manifests as workloads with a PropagationPolicy and an OverridePolicy",
 }
 
-_STABLE = ("", "apps", "batch")  # groups that hardly get new kinds: what is a little like a known one is meant
+_STABLE = ("", "apps", "batch")  # groups that hardly get new kinds: a similar name is a misspelt known one
 
 
 @lru_cache(maxsize=1024)  # a snapshot has many objects of a kind that is not read
@@ -113,7 +113,7 @@ def unknown_kind(api_version: str, kind: str) -> UnknownName | None:
     if group == _KUBEEDGE and kind in _KUBEEDGE_FIXES:
         message = f"passed over: apiVersion {api_version} is not read"
         return UnknownName("warning", "apiVersion", message, _KUBEEDGE_FIXES[kind])
-    # Of kinds that share a name, that of the same API group is meant.
+    # Of kinds that share a name, the one of the same API group is suggested.
     known = sorted(kinds.known(), key=lambda entry: _group(entry[0]) != group)
     versions = {read: version for version, read in reversed(known)}
     if kind in versions:

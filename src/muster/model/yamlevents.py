@@ -58,7 +58,7 @@ _WORDS: dict[str, bool | None] = {
     "False": False,
     "FALSE": False,
 }
-# A leading zero is text: YAML 1.1 reads 010 as eight and YAML 1.2 as ten, so the writer may have meant either.
+# A leading zero is text: YAML 1.1 reads 010 as eight and YAML 1.2 as ten, so both readings are possible.
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?")
 _MAX_DIGITS = 1000  # far beyond any quantity, and below the length Python refuses to convert

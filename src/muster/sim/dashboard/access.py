@@ -117,7 +117,7 @@ class Access:
         if scheme.lower() == "bearer":
             return hmac.compare_digest(_digest(given.strip()), self._token)
         session = request.cookies.get(COOKIE, "")
-        # The ids are random: that a dict compares them tells nothing about another one.
+        # The ids are random: the time of a dict lookup reveals nothing about another one.
         return self._sessions.get(session, 0.0) > self._clock()
 
 

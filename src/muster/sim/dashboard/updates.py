@@ -1,4 +1,4 @@
-"""Server-sent events: tells the pages that something changed, at most ten times a second.
+"""Server-sent events: notify the pages that something changed, at most ten times a second.
 
 A result is sent at once when nothing was sent in the last tenth of a second; further ones are merged into the next
 event. A change waits a moment for its result, and is then sent without it. A client gets the latest event only, so a

@@ -21,10 +21,10 @@ def render(result: Result) -> str:
         group = found[name]
         members = sorted(group.status.contained_nodes, key=natural)
         use = totals(nodes[member] for member in members if member in nodes).partition(": ")[2]
-        said = "; ".join(f"{c.type} {c.status}: {c.message or c.reason}" for c in group.status.conditions)
+        state = "; ".join(f"{c.type} {c.status}: {c.message or c.reason}" for c in group.status.conditions)
         rows.append(
             f"<td{attribute('group', name)}>{shown(name)}</td><td class=\"n\">{group.status.ready_nodes:,} of "
-            f"{len(members):,}</td><td>{shown(use)}</td><td>{names(members, 'node') or '–'}</td><td>{shown(said)}</td>"
+            f"{len(members):,}</td><td>{shown(use)}</td><td>{names(members, 'node') or '–'}</td><td>{shown(state)}</td>"
         )
     head = ("node group", "ready nodes", "in use", "nodes", "status")
     return html_table(head, rows, "Node groups")

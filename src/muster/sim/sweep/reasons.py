@@ -29,31 +29,31 @@ def explain(best: Best, comparison: Comparison) -> list[str]:
     """Returns sentences about the best configuration by one figure."""
     figure, winner, other = best.figure, best.best[0], best.runner_up
     names = _listed([one.configuration for one in best.best])
-    said = []
+    lines = []
     if other is None:
-        said.append(f"{names} have the same {figure.name}: {with_spread(figure, winner)}." if len(best.best) > 1 else
+        lines.append(f"{names} have the same {figure.name}: {with_spread(figure, winner)}." if len(best.best) > 1 else
                     f"Only {names} left at most 1 % more jobs unfinished than the others.")  # fmt: skip
     else:
         verb = "has" if len(best.best) == 1 else "have"
-        said.append(
+        lines.append(
             f"{names} {verb} the {_superlative(figure)} {figure.name}: {with_spread(figure, winner)}, against "
             f"{with_spread(figure, other)} of {other.configuration} ({_relative(figure, winner, other)})."
         )
-        said.append(_certainty(best, comparison.seeds))
+        lines.append(_certainty(best, comparison.seeds))
         if figure.groups:
-            said += _gains(best, winner, other)
+            lines += _gains(best, winner, other)
         elif figure.column == "jain_finish_time":
-            said += _fairness(winner, other)
+            lines += _fairness(winner, other)
         elif figure.column == "allocation":
-            said += _wasted(winner, other)
+            lines += _wasted(winner, other)
     for one in best.left_out:
         more = one.mean(figure.missing) - winner.mean(figure.missing)
         what = "never started" if figure.missing == "never_started" else "did not complete"
-        said.append(
+        lines.append(
             f"{one.configuration} ({with_spread(figure, one)}) is not compared: {plain(more)} more jobs {what}, and "
             "they are not part of its mean."
         )
-    return said
+    return lines
 
 
 def side_effects(comparison: Comparison) -> list[str]:
@@ -66,14 +66,14 @@ def side_effects(comparison: Comparison) -> list[str]:
         "fragmentation_amount": ("fragmentation amount", "%"),
         "makespan": ("makespan", "s"),
     }
-    said = []
+    lines = []
     for column, (label, unit) in labels.items():
         means = [(one.configuration, one.mean(column)) for one in comparison.contenders]
         known = [(name, mean) for name, mean in means if math.isfinite(mean)]
         if len({mean for _, mean in known}) > 1:
             axis = Axis(label, unit)
-            said.append(f"{label}: " + ", ".join(f"{name} {axis.text(mean)}" for name, mean in known))
-    return said
+            lines.append(f"{label}: " + ", ".join(f"{name} {axis.text(mean)}" for name, mean in known))
+    return lines
 
 
 def _superlative(figure: Figure) -> str:
