@@ -111,13 +111,21 @@ def _distributed() -> Any:
 
 
 def _connect(address: str, tls: TlsFiles) -> Any:
+    """Connects to the scheduler.
+
+    A client that cannot connect is closed here. The garbage collector may otherwise close it while the next client
+    starts, and both then wait for the lock of Dask's event loops forever.
+    """
     distributed = _distributed()
+    client = distributed.Client.__new__(distributed.Client)
     try:
         security = distributed.Security(**tls)  # the rest is Dask's own configuration
         if address.startswith("tls://") and security.get_connection_args("client").get("ssl_context") is None:
             raise ValueError("it needs --tls-ca, --tls-cert and --tls-key")
-        return distributed.Client(address, timeout=CONNECT_TIMEOUT_S, security=security, set_as_default=False)
+        client.__init__(address, timeout=CONNECT_TIMEOUT_S, security=security, set_as_default=False)
+        return client
     except (OSError, ValueError, TypeError, RuntimeError) as fault:
+        client.__del__()
         raise InputError(f"the Dask cluster {address} cannot be reached: {fault} (is it an address such as "
                          "tcp://127.0.0.1:8786?)") from None  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from distributed import Client
 
 import muster.sim.sweep.dask_cluster as dask_cluster
 from fakes.sweep_cells import made, slow_with, troubled_with
@@ -64,6 +66,8 @@ def test_a_cluster_that_cannot_be_used_is_reported(address: str, monkeypatch: py
     for wrong in ("tcp://127.0.0.1:1", "nonsense://x", "127.0.0.1:port"):
         with pytest.raises(InputError, match="cannot be reached"):
             list(run_on_dask(wrong, [], {}, slow_with, {}))
+    clients = [one for one in gc.get_objects() if isinstance(one, Client)]
+    assert {one.status for one in clients} <= {"closed"}, "the garbage collector must not have to close one"
     with pytest.raises(InputError, match=r"worker.*Python 3\.11\.0, but the sweep runs 2\.7\.0"):
         dask_cluster.compare_versions({"python": "2.7.0.final.0"}, {"tcp://w": {"python": "3.11.0.final.0"}})
     with pytest.raises(InputError, match=r"muster is missing, but the sweep runs 0\.1\.0"):
