@@ -183,7 +183,7 @@ def _listed(answer: object, *asked: object) -> list[Any]:
 CHECKS: dict[str, Check] = {
     "filter": _verdict, "raw": _raw, "normalise": _normalised, "batch": _batch, "flat": _yes_or_no,
     "node_sets": _sets, "group_sets": _sets, "divides": _yes_or_no, "effects": _effects, "concerns": _yes_or_no,
-    "wants": _yes_or_no, "signature": _signature, "terms": _listed,
+    "wants": _yes_or_no, "signature": _signature, "cluster_signature": _signature, "terms": _listed,
     "valid": _objection, "enqueueable": _vote, "refusal": _reason, "yields": _yes_or_no, "missing": _whole,
     "pipelined": _vote, "starving": _yes_or_no, "job_key": _number, "task_key": _number,
     "queue_cmp": _number, "victim_queue_cmp": _number, "admits": _admits, "quota_refusal": _reason,

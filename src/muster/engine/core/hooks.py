@@ -82,6 +82,11 @@ class Plugin(ABC):
         """What this plugin's filters and scores read of the task besides its shape (the pod's spec). None: nothing."""
         return None
 
+    def cluster_signature(self, task: Task) -> Hashable | None:
+        """What this plugin's terms of scope CLUSTER read of the task besides its shape and `signature`. None: nothing.
+        """
+        return None
+
     @classmethod
     def check(cls, arguments: Arguments) -> list[Finding]:
         """Faults in the arguments, each at its line. Reading them with typed readers already reports most."""

@@ -7,7 +7,7 @@ tier by tier, victims are intersected within a tier. All of that is here and now
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cmp_to_key
 from typing import TypeVar, cast
@@ -179,12 +179,14 @@ class Session:
     def signature(self, task: Task) -> int:
         """Tasks of one signature get the same answers from every filter and score."""
         if task.signature < 0:
-            key: object = task.shape.id
-            if self._signers:
-                key = (task.shape.id, *[p.signature(task) for p in self._signers])
+            key = (self.node_signature(task), *[p.cluster_signature(task) for p in self.tiers.cluster_signers])
             task.signature = self._signatures.setdefault(key, len(self._signatures))
             self._signed.append(task)
         return task.signature
+
+    def node_signature(self, task: Task) -> Hashable:
+        """Tasks for which this is equal get the same answers from the terms that read one node only."""
+        return (task.shape.id, *[p.signature(task) for p in self._signers]) if self._signers else task.shape.id
 
     def in_order(self, tasks: Iterable[Task]) -> list[Task]:
         """Task order: plugins first, then the number at the end of the name, creation time and uid."""

@@ -16,11 +16,13 @@ class Tiers(tuple[tuple[Plugin, ...], ...]):
     _flat: dict[type[Hook], list[Hook]]
     plugins: list[Plugin]
     signers: list[Plugin]  # plugins that read more of a task than its shape
+    cluster_signers: list[Plugin]  # plugins whose terms of scope CLUSTER read even more
 
     def __init__(self, tiers: object = ()) -> None:
         self._tiered, self._flat = {}, {}
         self.plugins = [plugin for tier in self for plugin in tier]
         self.signers = [plugin for plugin in self.plugins if type(plugin).signature is not Plugin.signature]
+        self.cluster_signers = [p for p in self.plugins if type(p).cluster_signature is not Plugin.cluster_signature]
 
     def tiered(self, hook: type[H]) -> list[list[H]]:
         """Returns the plugins that have this hook and are not switched off, tier by tier; not to be modified."""

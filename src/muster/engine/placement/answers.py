@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -58,36 +58,34 @@ class LookAhead:
         self._log = log
 
 
-class Answers:
-    """What all filters and scores answer for the tasks of one signature."""
+class ColumnAnswers:
+    """What all filters and scores that read one node only answer; shared by tasks that differ in their pod class."""
 
     def __init__(self, placement: Placement, task: Task, *, fit: bool = True) -> None:
         """Without `fit` only the filters decide: requests are not compared with what is free (backfill)."""
         self.task = task
         self.shape = task.shape
         self.nodes = placement.nodes
-        self.look_ahead = LookAhead()
         self._needs = _needs(task, self.nodes) if fit else []
-        self._fixed_batch = Batch.COLUMNS  # the strictest of the terms that are not asked about it each time
+        self.fixed_batch = Batch.COLUMNS  # the strictest of the terms that are not asked about it each time
 
         self.static: Bools = np.ones(len(self.nodes), np.bool_)  # the nodes that no static filter refuses
         self.curable: Bools = self.static  # the nodes that no static filter refuses for an unresolvable reason
         self._masked = False  # does a static filter refuse any node?
-        self._node_filters: list[NodeFilter] = []
-        self._cluster_filters: list[NodeFilter] = []
+        self.node_filters: list[NodeFilter] = []
+        self.cluster_filters: list[NodeFilter] = []
         self._read_filters(placement.filters)
 
         # (term, its answers if they never change)
         self._scores: list[tuple[NodeScorer, Floats | None]] = []
-        self._normalised: list[tuple[NodeScorer, Floats | None]] = []
-        self._cluster_scores = False
+        self.normalised: list[tuple[NodeScorer, Floats | None]] = []
         self._read_scorers(placement.scorers)
 
         self._keys: dict[MoveKind, Floats] = {}
         self._cursor: dict[MoveKind, int] = {}
         self._all_scores: Floats | None = None
         self._scores_cursor = 0
-        self._by_column: dict[bytes, float] = {}  # scores of nodes by their columns
+        self._known_columns: dict[Hashable, float] = {}  # scores and keys of nodes by their columns
         self._node_classes = placement.node_classes if placement.caching and self._reads_columns_only() else None
 
     def _read_filters(self, filters: Sequence[FilterTerm]) -> None:
@@ -95,12 +93,12 @@ class Answers:
         view = self.nodes.everything()
         for _, term in filters:
             if term.scope == Scope.CLUSTER:
-                self._cluster_filters.append(term)
+                self.cluster_filters.append(term)
             elif self._concerns(term):
                 if term.scope == Scope.STATIC:
                     self._exclude(term.filter(self.task, view))
                 else:
-                    self._node_filters.append(term)
+                    self.node_filters.append(term)
 
     def _exclude(self, verdict: Verdict) -> None:
         if verdict.reasons and verdict.code.any():
@@ -113,8 +111,7 @@ class Answers:
         view = self.nodes.everything()
         for _, scorer in scorers:
             if scorer.scope == Scope.CLUSTER:
-                self._normalised.append((scorer, None))  # never cached; its normalise may be the identity
-                self._cluster_scores = True
+                self.normalised.append((scorer, None))  # never cached; its normalise may be the identity
             elif self._concerns(scorer):
                 raw: Floats | None = None
                 if scorer.scope == Scope.STATIC:
@@ -123,65 +120,43 @@ class Answers:
                     raw = scorer.raw(self.task, view)
                     if _changes_no_order(raw, scorer.normalised):
                         continue
-                (self._normalised if scorer.normalised else self._scores).append((scorer, raw))
+                (self.normalised if scorer.normalised else self._scores).append((scorer, raw))
 
     def _concerns(self, term: NodeFilter | NodeScorer) -> bool:
         """Whether the term reads anything of the task; if so, its way of batching counts."""
         how = term.batch(self.task)
         if how == Batch.SKIP:
             return False
-        self._fixed_batch = max(self._fixed_batch, how)
+        self.fixed_batch = max(self.fixed_batch, how)
         return True
 
     def _reads_columns_only(self) -> bool:
         """Whether nodes with equal columns have equal keys, static filters apart."""
         scorers_do = all(scorer.columns_only and raw is None for scorer, raw in self._scores)
-        return scorers_do and all(term.columns_only for term in self._node_filters)
+        return scorers_do and all(term.columns_only for term in self.node_filters)
 
     # --- current answers
 
-    def batch(self) -> Batch:
-        """Returns how a run of such tasks may be placed now; terms of scope CLUSTER are asked each time."""
-        how = self._fixed_batch
-        for term in self._cluster_filters:
-            how = max(how, term.batch(self.task))
-        if self._cluster_scores:
-            for scorer, _ in self._normalised:
-                if scorer.scope == Scope.CLUSTER:
-                    how = max(how, scorer.batch(self.task))
-        return how
-
-    def moving_filters(self) -> Iterator[NodeFilter]:
-        """Yields the filters that concern the task now and whose answers may change within a cycle."""
-        yield from self._node_filters
-        for term in self._cluster_filters:
-            if term.batch(self.task) != Batch.SKIP:
-                yield term
-
-    def placed(self) -> None:
-        self.look_ahead.placed(len(self.nodes.log))
-
     def key(self, kind: MoveKind) -> Floats:
-        """Per node: the sum of the scores that are not normalised, or −inf where the task does not fit."""
+        """Per node: the sum of the scores that are not normalised, or −inf where the task does not fit.
+
+        Terms of scope CLUSTER are left out. The array is shared and must not be modified.
+        """
         log = self.nodes.log
         key = self._keys.get(kind)
         if key is None:
             key = self._keys[kind] = self._of_all(kind)
         else:
-            since = log[self._cursor[kind] :]
-            if since:
-                changed = np.array(list(set(since)), np.int64)
-                if 3 * len(changed) > len(key):
-                    key = self._keys[kind] = self._of_all(kind)
-                else:
-                    key[changed] = self.evaluate(self.nodes.some(changed), kind)
+            since = set(log[self._cursor[kind] :])
+            if self._node_classes is not None and len(since) <= _MAX_SINGLE_LOOKUPS:
+                for node in since:
+                    key[node] = self._key_of(node, kind)
+            elif 3 * len(since) > len(key):
+                key = self._keys[kind] = self._of_all(kind)
+            elif since:
+                changed = np.array(list(since), np.int64)
+                key[changed] = self.evaluate(self.nodes.some(changed), kind)
         self._cursor[kind] = len(log)
-        for term in self._cluster_filters:
-            if term.batch(self.task) != Batch.SKIP:
-                view = self.nodes.everything()
-                view.kind = kind
-                fits = term.filter(self.task, view).fits
-                key = np.where(fits, key, _NOTHING)
         return key
 
     def scores(self) -> Floats:
@@ -202,13 +177,23 @@ class Answers:
 
     def _score_of(self, node: int) -> float:
         """The score of one node. Evictions followed by placements often restore earlier columns."""
+        return self._by_column(node, None, lambda view: self.score(view))
+
+    def _key_of(self, node: int, kind: MoveKind) -> float:
+        """The key of one node. Equal pods often make a column equal to what another node's was."""
+        if not self.static[node]:
+            return _NOTHING
+        how = (kind, self.nodes.pipelined > 0)
+        return self._by_column(node, how, lambda view: self.evaluate(view, kind, anywhere=True))
+
+    def _by_column(self, node: int, how: Hashable, answer: Callable[[NodeView], Floats]) -> float:
         nodes = self.nodes
-        column = nodes.rows[:, node].tobytes() + nodes.alloc[:, node].tobytes()
-        found = self._by_column.get(column)
+        column = (how, nodes.rows[:, node].tobytes(), nodes.alloc[:, node].tobytes())
+        found = self._known_columns.get(column)
         if found is None:
-            if len(self._by_column) >= _MOST_COLUMNS:
-                self._by_column.clear()
-            found = self._by_column[column] = float(self.score(nodes.some(np.array([node])))[0])
+            if len(self._known_columns) >= _MOST_COLUMNS:
+                self._known_columns.clear()
+            found = self._known_columns[column] = float(answer(nodes.some(np.array([node])))[0])
         return found
 
     def _of_all(self, kind: MoveKind) -> Floats:
@@ -248,7 +233,7 @@ class Answers:
     def _filtered(self, view: NodeView) -> Floats:
         """Evaluates filters and scores of columns with enough capacity."""
         fits: Bools | None = None
-        for term in self._node_filters:
+        for term in self.node_filters:
             passed = term.filter(self.task, view).code == 0
             fits = passed if fits is None else fits & passed
         if fits is None:
@@ -263,14 +248,59 @@ class Answers:
             total = part if total is None else total + part
         return np.zeros(len(view)) if total is None else total
 
+
+class Answers:
+    """What all filters and scores answer for the tasks of one signature."""
+
+    def __init__(self, placement: Placement, task: Task, *, fit: bool = True) -> None:
+        """`fit`: see `ColumnAnswers`."""
+        self.task = task
+        self.shape = task.shape
+        self.nodes = placement.nodes
+        self.look_ahead = LookAhead()
+        self.columns = placement.column_answers(task) if fit else ColumnAnswers(placement, task, fit=False)
+        self.static, self.curable = self.columns.static, self.columns.curable
+        self.evaluate, self.scores = self.columns.evaluate, self.columns.scores
+
+    def batch(self) -> Batch:
+        """Returns how a run of such tasks may be placed now; terms of scope CLUSTER are asked each time."""
+        how = self.columns.fixed_batch
+        for term in self.columns.cluster_filters:
+            how = max(how, term.batch(self.task))
+        for scorer, _ in self.columns.normalised:
+            if scorer.scope == Scope.CLUSTER:
+                how = max(how, scorer.batch(self.task))
+        return how
+
+    def moving_filters(self) -> Iterator[NodeFilter]:
+        """Yields the filters that concern the task now and whose answers may change within a cycle."""
+        yield from self.columns.node_filters
+        for term in self.columns.cluster_filters:
+            if term.batch(self.task) != Batch.SKIP:
+                yield term
+
+    def placed(self) -> None:
+        self.look_ahead.placed(len(self.nodes.log))
+
+    def key(self, kind: MoveKind) -> Floats:
+        """Per node: the sum of the scores that are not normalised, or −inf where the task does not fit."""
+        key = self.columns.key(kind)
+        for term in self.columns.cluster_filters:
+            if term.batch(self.task) != Batch.SKIP:
+                view = self.nodes.everything()
+                view.kind = kind
+                fits = term.filter(self.task, view).fits
+                key = np.where(fits, key, _NOTHING)
+        return key
+
     @property
     def normalises(self) -> bool:
         """Whether a score term is not part of the key."""
-        return any(raw is not None or scorer.batch(self.task) != Batch.SKIP for scorer, raw in self._normalised)
+        return any(raw is not None or scorer.batch(self.task) != Batch.SKIP for scorer, raw in self.columns.normalised)
 
     def normalised(self) -> Iterator[tuple[NodeScorer, Floats]]:
         """Yields the terms that are not part of the key: normalised terms and terms of scope CLUSTER."""
-        for scorer, raw in self._normalised:
+        for scorer, raw in self.columns.normalised:
             if raw is None:
                 if scorer.batch(self.task) == Batch.SKIP:
                     continue

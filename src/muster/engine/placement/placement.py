@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import sys
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 import numpy as np
 
 from muster.engine.core.hooks import Batch, Bools, Floats, Index, NodeSet
 from muster.engine.core.jobs import Task
 from muster.engine.core.nodes import MoveKind
-from muster.engine.placement.answers import Answers, FilterTerm, ScoreTerm
+from muster.engine.placement.answers import Answers, ColumnAnswers, FilterTerm, ScoreTerm
 from muster.engine.placement.batch import neighbours, picks
 from muster.engine.placement.node_classes import NodeClasses
 
@@ -39,6 +40,7 @@ class Placement:
         self.scorers: list[ScoreTerm] = []
         self.caching = True  # off only in tests: cache on ≡ cache off
         self._answers: OrderedDict[int, Answers] = OrderedDict()
+        self._columns: WeakValueDictionary[Hashable, ColumnAnswers] = WeakValueDictionary()  # of those answers
         self._copies: dict[int, tuple[int, int]] = {}  # shape → length of the log, `most_copies` then
 
     def gather(self, filters: list[FilterTerm], scorers: list[ScoreTerm]) -> None:
@@ -56,6 +58,14 @@ class Placement:
                 self._answers.popitem(last=False)
         else:
             self._answers.move_to_end(signature)
+        return known
+
+    def column_answers(self, task: Task) -> ColumnAnswers:
+        """Returns the part of the answers that tasks of different pod classes share."""
+        signature = self.session.node_signature(task)
+        known = self._columns.get(signature)
+        if known is None or not self.caching:
+            known = self._columns[signature] = ColumnAnswers(self, task)
         return known
 
     # --- placing

@@ -72,7 +72,7 @@ class NodeOrder(Plugin, NodeScorer):
             TopologySpread(self._weight["podtopologyspread"], index),
         ]
 
-    def signature(self, task: Task) -> Hashable | None:
+    def cluster_signature(self, task: Task) -> Hashable | None:
         return self._index.signature(task)
 
     def scorers(self) -> Sequence[NodeScorer]:

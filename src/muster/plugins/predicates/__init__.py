@@ -85,7 +85,10 @@ class Predicates(Plugin, NodeFilter, BindEffects):
         self._terms = [term for switch, term in terms if self._on.get(switch, True)]
 
     def signature(self, task: Task) -> Hashable | None:
-        return volume_signature(task), self._index.signature(task)
+        return volume_signature(task)
+
+    def cluster_signature(self, task: Task) -> Hashable | None:
+        return self._index.signature(task)
 
     @classmethod
     def required_by(cls, state: State) -> Iterator[Requirement]:
