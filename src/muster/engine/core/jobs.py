@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from muster.engine.core.hooks import Reason
 from muster.engine.core.resources import Axis, Vector
 from muster.model.core import Pod, PodSpec, Volume
+from muster.model.pod import PersistentVolumeClaimSource
 from muster.model.requests import nonzero, requests
 from muster.model.scheduling import PodGroup
 from muster.model.scheduling import Queue as QueueObject
@@ -41,6 +42,7 @@ READY_LIKE = (*ALLOCATED_LIKE, Status.SUCCEEDED)
 _HELD = [status in ALLOCATED_LIKE for status in Status]  # by status: a look-up is much cheaper than `in`
 _READY = [status in READY_LIKE for status in Status]
 _encode = msgspec.json.Encoder().encode
+_SOME_CLAIM = PersistentVolumeClaimSource()
 ON_NODE = (*ALLOCATED_LIKE, Status.RELEASING, Status.UNKNOWN)
 
 
@@ -268,6 +270,10 @@ class Job:
         return f"<Job {self.key}>"
 
 
+def _without_claim(volume: Volume) -> Volume:
+    return volume if volume.persistent_volume_claim is None else replace(volume, persistent_volume_claim=_SOME_CLAIM)
+
+
 class Shapes:
     """Interns pod specs: pods whose specs are equal in everything but their node share one Shape.
 
@@ -287,9 +293,10 @@ class Shapes:
 
     def of(self, spec: PodSpec) -> Shape:
         """The shape of a spec; QuantityError if a request cannot be read."""
-        if spec.volumes and any(volume == Volume(name=volume.name) for volume in spec.volumes):
+        if spec.volumes:
             # Every pod has a token volume with its own name; volumes that no rule reads do not make pods different.
-            spec = replace(spec, volumes=[v for v in spec.volumes if v != Volume(name=v.name)])
+            # Claims are read from the pod: pods of a StatefulSet differ in the names of their claims.
+            spec = replace(spec, volumes=[_without_claim(v) for v in spec.volumes if v != Volume(name=v.name)])
         if spec.scheduling_group is not None or spec.workload_ref is not None:
             spec = replace(spec, scheduling_group=None, workload_ref=None)  # read from the pod; equal pods differ in it
         key = _encode(spec)

@@ -19,7 +19,7 @@ from muster.engine.core.jobs import Shape, Task
 from muster.engine.core.nodes import MoveKind
 from muster.engine.volumes.volume_claims import PodClaims, VolumeClaim, VolumeClaims, claim_name
 from muster.engine.volumes.volume_match import Provisioner, VolumeMatcher
-from muster.engine.volumes.volume_topology import VolumeTopology
+from muster.engine.volumes.volume_topology import VolumeTopology, zones_of
 from muster.engine.volumes.volume_usage import VolumeUsage, disks_of
 from muster.model.meta import Object
 from muster.model.pod_states import is_terminating
@@ -50,15 +50,10 @@ class ClaimFit:
 
 
 def volume_signature(task: Task) -> Hashable | None:
-    """What the volume rules read of a pod besides its spec: its namespace, and its name if it has ephemeral volumes."""
-    volumes = task.shape.spec.volumes
-    if not volumes:
-        return None
-    named = own = False
-    for volume in volumes:
-        named = named or volume.persistent_volume_claim is not None
-        own = own or volume.ephemeral is not None
-    return (task.namespace, task.name if own else "") if named or own else None
+    """Returns what the volume rules read of a pod besides its shape: the keys of its claims."""
+    names = [claim_name(task.name, volume) for volume in task.pod.spec.volumes] if task.shape.spec.volumes else ()
+    claims = tuple([name for name in names if name is not None])
+    return (task.namespace, *claims) if claims else None
 
 
 class VolumeBinder(Ledger):
@@ -70,7 +65,7 @@ class VolumeBinder(Ledger):
         self._users: dict[str, int] = {}  # claim key → pods that use it
         self._claims_of: dict[str, list[str]] = {}  # pod key → its claims
         self._kinds: dict[int, tuple[bool, bool]] = {}  # shape → (has claims, has disks)
-        self._pod_claims: dict[tuple[int, Hashable], PodClaims] = {}
+        self._pod_claims: dict[str, PodClaims] = {}  # by pod key
         self._found: dict[tuple[int, Hashable], ClaimFit] = {}  # void when a reservation changes
         self._topology: VolumeTopology | None = None
         self._matching: VolumeMatcher | None = None
@@ -90,11 +85,42 @@ class VolumeBinder(Ledger):
         return known
 
     def of(self, task: Task) -> PodClaims:
-        key = (task.shape.id, volume_signature(task))
-        known = self._pod_claims.get(key)
+        """Returns the pod's claims.
+
+        `node_rules` are the node affinities and zones of its volumes, if the claims restrict the pod in no other way:
+        they are bound, usable, and not for one pod only. Volumes that all nodes reach have no rules.
+        """
+        known = self._pod_claims.get(task.key)
         if known is None:
-            known = self._pod_claims[key] = self.claims.of(task)
+            known = self._pod_claims[task.key] = self.claims.of(task)
+            limits = self.use().limits()
+            known.limited = bool(limits) and any(one.driver in limits for one in self.use().attachable(task))
+            if known.fault is None and not known.delayed and not known.once:
+                known.node_rules = self._node_rules(known)
         return known
+
+    def node_signature(self, task: Task) -> Hashable | None:
+        """Returns what the limits of CSI drivers read of the pod: its claims, if they concern it."""
+        claims = volume_signature(task)
+        concerned = claims is not None and (self.of(task).limited or self.of(task).missing is not None)
+        return claims if concerned else None
+
+    def cluster_signature(self, task: Task) -> Hashable | None:
+        """Returns what the other rules read of the pod: its claims, or only what their volumes demand of a node."""
+        claims = volume_signature(task)
+        rules = self.of(task).node_rules if claims is not None else None
+        return claims if rules is None else rules
+
+    def _node_rules(self, claims: PodClaims) -> frozenset[Hashable] | None:
+        rules: set[Hashable] = set()
+        for claim in claims.bound:
+            volume = self.volume(claim.object.spec.volume_name)
+            if volume is None:
+                return None
+            zones = () if claim.key in claims.ephemeral else zones_of(volume)
+            if zones or volume.spec.node_affinity is not None:
+                rules.add((self.topology.pool(volume), zones))
+        return frozenset(rules)
 
     def volume(self, name: str) -> PersistentVolume | None:
         found = self.objects.get("PersistentVolume", {}).get(name)
@@ -155,7 +181,7 @@ class VolumeBinder(Ledger):
     # --- where its claims can be bound
 
     def find(self, task: Task) -> ClaimFit:
-        key = (task.shape.id, volume_signature(task))
+        key = (task.shape.id, self.cluster_signature(task))
         known = self._found.get(key)
         if known is None:
             known = self._found[key] = self._find(self.of(task))

@@ -6,7 +6,7 @@ without a class gets the default class, and a claim that names its volume and ha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
 from muster.engine.core.hooks import Reason
@@ -50,6 +50,8 @@ class PodClaims:
     immediate: list[VolumeClaim] = field(default_factory=list)  # unbound, should be bound already
     once: list[str] = field(default_factory=list)  # keys of claims that one pod of the cluster may use
     ephemeral: set[str] = field(default_factory=set)  # keys of claims that live as long as the pod
+    limited: bool = False  # a CSI driver that attaches a volume of the pod has a limit
+    node_rules: frozenset[Hashable] | None = None  # see `VolumeBinder.of`
 
 
 def claim_name(pod_name: str, volume: Volume) -> str | None:
@@ -118,7 +120,7 @@ class VolumeClaims:
         """The claims of a pod. Reading stops at the first thing that keeps the pod from every node."""
         result = PodClaims()
         seen: set[str] = set()
-        for volume in task.shape.spec.volumes:
+        for volume in task.pod.spec.volumes:
             name = claim_name(task.name, volume)
             if name is None:
                 continue

@@ -22,6 +22,18 @@ Requirement = tuple[str, str, Sequence[str]]  # label, operator, values
 
 _encode = msgspec.msgpack.Encoder().encode
 _NONE: Index = np.zeros(0, np.int64)
+ZONE_LABELS = {  # a volume's label → the label a node may have instead
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region": "topology.kubernetes.io/region",
+}
+
+
+def zones_of(volume: PersistentVolume) -> tuple[tuple[str, str], ...]:
+    """Returns the zone and region labels of a volume."""
+    labels = volume.metadata.labels
+    return tuple([(key, labels[key]) for key in ZONE_LABELS if key in labels]) if labels else ()
 
 
 class VolumeTopology:

@@ -72,7 +72,7 @@ class VolumeUsage:
 
     def add(self, task: Task, node: int, sign: int) -> None:
         """The pod comes to the node (+1) or leaves it (−1)."""
-        for volume in task.shape.spec.volumes:
+        for volume in task.pod.spec.volumes:
             if volume.persistent_volume_claim is not None:
                 key = f"{task.namespace}/{volume.persistent_volume_claim.claim_name}"
                 self.users[key] = self.users.get(key, 0) + sign
@@ -163,7 +163,7 @@ class VolumeUsage:
     def attachable(self, task: Task) -> set[Attachable]:
         """The volumes that CSI drivers would attach for the pod, as far as they are known."""
         found: set[Attachable] = set()
-        for volume in task.shape.spec.volumes:
+        for volume in task.pod.spec.volumes:
             name = claim_name(task.name, volume)
             if name is not None:
                 claim = self.claims.get(f"{task.namespace}/{name}")

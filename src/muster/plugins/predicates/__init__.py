@@ -37,7 +37,6 @@ from muster.plugins.predicates.volumes import (
     VolumeRestrictions,
     VolumeZone,
     effects,
-    volume_signature,
 )
 
 _SWITCHES = {
@@ -85,10 +84,10 @@ class Predicates(Plugin, NodeFilter, BindEffects):
         self._terms = [term for switch, term in terms if self._on.get(switch, True)]
 
     def signature(self, task: Task) -> Hashable | None:
-        return volume_signature(task)
+        return self._volumes.node_signature(task)
 
     def cluster_signature(self, task: Task) -> Hashable | None:
-        return self._index.signature(task)
+        return self._volumes.cluster_signature(task), self._index.signature(task)
 
     @classmethod
     def required_by(cls, state: State) -> Iterator[Requirement]:

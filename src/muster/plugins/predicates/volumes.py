@@ -11,12 +11,13 @@ import numpy as np
 from muster.engine.core.hooks import Batch, Bools, Effect, NodeFilter, Reason, Scope, Verdict
 from muster.engine.core.jobs import Task
 from muster.engine.core.nodes import NodeView
-from muster.engine.volumes.volume_binder import VolumeBinder, volume_signature
+from muster.engine.volumes.volume_binder import VolumeBinder
 from muster.engine.volumes.volume_claims import UNBOUND
+from muster.engine.volumes.volume_topology import ZONE_LABELS, zones_of
 from muster.engine.volumes.volume_usage import disks_of
 from muster.model.storage import PersistentVolume
 
-__all__ = ["VolumeBinding", "VolumeLimits", "VolumeRestrictions", "VolumeZone", "effects", "volume_signature"]
+__all__ = ["VolumeBinding", "VolumeLimits", "VolumeRestrictions", "VolumeZone", "effects"]
 
 _DISK = Reason("disk-conflict", "node(s) had no available disk")
 _IN_USE = Reason(
@@ -35,13 +36,6 @@ _BINDING = [  # in the order of the codes of `VolumeBinder.find`
         resolvable=False,
     ),
 ]
-
-_ZONE_LABELS = {  # a volume's label → the label a node may have instead
-    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
-    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
-    "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
-    "topology.kubernetes.io/region": "topology.kubernetes.io/region",
-}
 
 
 def effects(volumes: VolumeBinder, task: Task) -> list[Effect]:
@@ -62,6 +56,9 @@ class _ClaimRule(_VolumeRule):
 
     def batch(self, task: Task) -> Batch:
         if not task.shape.spec.volumes or not self.volumes.kinds(task.shape)[0]:
+            return Batch.SKIP
+        rules = self.volumes.of(task).node_rules
+        if rules is not None and not rules:
             return Batch.SKIP
         return Batch.COLUMNS if self.volumes.is_assumed(task) else Batch.SINGLE
 
@@ -108,7 +105,10 @@ class VolumeLimits(_VolumeRule):
 
     def batch(self, task: Task) -> Batch:
         # Copies of a pod use the same claims: where one fits, the next attaches no further volume.
-        return Batch.COLUMNS if task.shape.spec.volumes and True in self.volumes.kinds(task.shape) else Batch.SKIP
+        if not task.shape.spec.volumes or True not in self.volumes.kinds(task.shape):
+            return Batch.SKIP
+        claims = self.volumes.of(task)
+        return Batch.COLUMNS if claims.limited or claims.missing is not None else Batch.SKIP
 
     def filter(self, task: Task, nodes: NodeView) -> Verdict:
         missing = self.volumes.of(task).missing
@@ -145,10 +145,11 @@ class VolumeZone(_ClaimRule):
     def _elsewhere(self, nodes: NodeView, volume: PersistentVolume) -> Bools:
         labels = nodes.nodes.labels
         refused = np.zeros(len(nodes.nodes), np.bool_)
-        for key, instead in _ZONE_LABELS.items():
-            zones = {zone.strip() for zone in volume.metadata.labels.get(key, "").split("__")}
+        for key, value in zones_of(volume):
+            zones = {zone.strip() for zone in value.split("__")}
             if "" in zones:  # kube-scheduler ignores a label that cannot be read
                 continue
+            instead = ZONE_LABELS[key]
             inside = labels.where(key, lambda value, zones=zones: value in zones)  # type: ignore[misc]
             if instead != key:
                 other = labels.where(instead, lambda value, zones=zones: value in zones)  # type: ignore[misc]
@@ -156,7 +157,7 @@ class VolumeZone(_ClaimRule):
             refused |= ~inside
         if refused.any():
             # A node without any such label counts as a cluster with a single zone.
-            refused &= np.logical_or.reduce([labels.has(key) for key in _ZONE_LABELS])
+            refused &= np.logical_or.reduce([labels.has(key) for key in ZONE_LABELS])
         return refused
 
 

@@ -20,7 +20,6 @@ from muster.plugins.predicates.volumes import (
     VolumeLimits,
     VolumeRestrictions,
     VolumeZone,
-    volume_signature,
 )
 
 ALL_TERMS = (VolumeRestrictions, VolumeLimits, VolumeZone, VolumeBinding)
@@ -65,16 +64,52 @@ class TestPodsWithoutClaims:
     def test_are_passed_over_by_every_term(self, spec: tuple[Manifest, ...]) -> None:
         cluster = Cluster(*NODES, pod_with_volumes("p", *spec))
         assert {cluster.term(t).batch(cluster.task("p")) for t in ALL_TERMS} == {Batch.SKIP}
-        assert volume_signature(cluster.task("p")) is None
+        assert cluster.volumes.cluster_signature(cluster.task("p")) is None
 
 
 class TestSignature:
-    def test_names_the_namespace_of_claims_and_the_pod_of_ephemeral_claims(self) -> None:
+    def test_names_the_claims_that_cannot_be_used_yet(self) -> None:
         cluster = Cluster(
             pod_with_volumes("p", "c"), pod_with_volumes("q", {"ephemeral": {"volumeClaimTemplate": {"spec": {}}}})
         )
-        assert volume_signature(cluster.task("p")) == ("default", "")
-        assert volume_signature(cluster.task("q")) == ("default", "q")
+        assert cluster.volumes.cluster_signature(cluster.task("p")) == ("default", "c")
+        assert cluster.volumes.cluster_signature(cluster.task("q")) == ("default", "q-v0")
+
+    def test_pods_whose_volumes_any_node_reaches_are_equal_and_no_volume_filter_concerns_them(self) -> None:
+        bindings = [m for i in "01" for m in (bound(f"c{i}", f"v{i}"), volume(f"v{i}", storage_class=""))]
+        cluster = Cluster(*NODES, *bindings, pod_with_volumes("p", "c0"), pod_with_volumes("q", "c1"))
+        p, q = cluster.task("p"), cluster.task("q")
+        assert p.shape is q.shape
+        assert cluster.session.signature(p) == cluster.session.signature(q)
+        assert {cluster.term(t).batch(p) for t in ALL_TERMS} == {Batch.SKIP}
+
+    @pytest.mark.parametrize(
+        ("rules", "equal"),
+        [
+            ((("v0", "n1"), ("v1", "n1")), True),
+            ((("v0", "n1"), ("v1", "n2")), False),
+            ((("v0", "n1"), ("v1", "")), False),
+        ],
+    )
+    def test_pods_are_equal_if_their_volumes_demand_the_same_of_a_node(
+        self, rules: tuple[tuple[str, str], ...], equal: bool
+    ) -> None:
+        volumes = [volume(name, at=at, storage_class="") for name, at in rules]
+        cluster = Cluster(
+            *NODES, *volumes, bound("c0", "v0"), bound("c1", "v1"),
+            pod_with_volumes("p", "c0"), pod_with_volumes("q", "c1"),
+        )  # fmt: skip
+        found = {cluster.session.signature(cluster.task(name)) for name in "pq"}
+        assert (len(found) == 1) is equal
+
+    def test_pods_with_claims_for_one_pod_only_or_limited_drivers_differ(self) -> None:
+        once = {"accessModes": ["ReadWriteOncePod"]}
+        cluster = Cluster(
+            *NODES, csi_node("n1", ebs=1), csi("v0", "h0"), csi("v1", "h1"), bound("c0", "v0"), bound("c1", "v1"),
+            volume("v2", storage_class=""), bound("c2", "v2", **once),
+            *(pod_with_volumes(f"p{i}", f"c{i}") for i in range(3)),
+        )  # fmt: skip
+        assert len({cluster.session.signature(cluster.task(f"p{i}")) for i in range(3)}) == 3
 
 
 class TestVolumeRestrictions:
