@@ -9,11 +9,15 @@ from typing import Any, TypeVar
 import msgspec
 from hypothesis import strategies as st
 
+from muster.engine.core.podgroups import QUEUE_NAME as QUEUE
 from muster.engine.core.state import State
-from muster.model.meta import Object
+from muster.model import kinds
+from muster.model.meta import Object, key
+from muster.plugin_checks.choices import SeededChoices
+from muster.plugin_checks.pod_features import PLAIN_POD_RULES, POD_RULES, REQUESTS
 from muster.plugin_checks.random_clusters import GPU, GROUP, NOW, cluster, state_of
 
-__all__ = ["GPU", "GROUP", "NOW", "Cluster", "Drawn", "clusters", "state_of"]
+__all__ = ["GPU", "GROUP", "NOW", "Cluster", "Drawn", "clusters", "crowds", "state_of"]
 
 T = TypeVar("T")
 
@@ -55,3 +59,47 @@ class Cluster:
 def clusters(draw: st.DrawFn, *, plain: bool = False, crowded: bool = False, most_jobs: int = 5) -> Cluster:
     """`crowded`: old jobs use most of the capacity."""
     return Cluster(cluster(Drawn(draw), plain=plain, crowded=crowded, most_jobs=most_jobs))
+
+
+_QUEUES = ("default", "q0", "q1")
+
+
+@st.composite
+def crowds(draw: st.DrawFn, *, crowded: bool = False) -> Cluster:
+    """Clusters with many jobs of one pod that come in a few kinds, besides the other jobs: plain pods, and groups of
+    one pod. Queues have limits, so that a quota may end between equal pods.
+
+    A drawn seed makes the choices: hypothesis itself prefers small clusters without runs.
+    """
+    choices = SeededChoices(draw(st.integers(0, 2**32)))
+    objects = list(cluster(choices, crowded=crowded, most_jobs=2))
+    if not crowded and choices.flip():
+        objects = [one for one in objects if type(one).__name__ not in ("Pod", "PodGroup")]
+    queues = _QUEUES if choices.flip() else _QUEUES[:1]
+    for name in queues if choices.flip() else ():
+        spec = {
+            "capability": choices.one_of([{}, {"cpu": 3}, {"cpu": 5, "memory": "6Gi"}]),
+            "weight": choices.integer(1, 3),
+            "dequeueStrategy": choices.one_of(["", "", "fifo"]),
+        }
+        queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}}
+        objects = [o for o in objects if key(o) != name or type(o).__name__ != "Queue"]
+        objects.append(kinds.decode(queue | {"spec": spec}))
+    number = 0
+    for _ in range(choices.integer(1, 3)):
+        spec = dict(choices.one_of(POD_RULES if choices.flip() else PLAIN_POD_RULES))
+        request, image, ports = choices.one_of(REQUESTS), spec.pop("image", "app"), spec.pop("ports", [])
+        spec["containers"] = [{"name": "c", "image": image, "ports": ports, "resources": {"requests": request}}]
+        spec |= choices.one_of([{}, {}, {"priorityClassName": "high"}, {"schedulingGates": [{"name": "wait"}]}])
+        notes = {QUEUE: choices.one_of(queues)} | choices.one_of([{}, {}, {"sla-waiting-time": "45s"}])
+        labels, grouped = choices.one_of([{}, {"app": "x"}]), choices.integer(0, 4) == 4
+        for _ in range(choices.integer(2, 6)):
+            number += 1
+            created = choices.one_of(["2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z"])
+            meta = {"name": f"p{number}", "namespace": "d", "creationTimestamp": created}
+            mine = meta | {"labels": labels, "annotations": notes | ({GROUP: f"p{number}"} if grouped else {})}
+            objects.append(kinds.decode({"apiVersion": "v1", "kind": "Pod", "metadata": mine, "spec": spec}))
+            if grouped:
+                made = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": meta}
+                objects.append(kinds.decode(made | {"spec": {"minMember": 1, "queue": notes[QUEUE]}}))
+    return Cluster(tuple(objects))

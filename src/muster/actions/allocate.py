@@ -20,6 +20,7 @@ from muster.engine.core.hooks import NodeSet
 from muster.engine.core.jobs import READY_LIKE, Attempt, Job, Queue, Status, Task
 from muster.engine.core.podgroups import MINIMUM_FIRST
 from muster.engine.core.session import Session, candidates
+from muster.engine.core.single_jobs import single_task
 from muster.engine.core.statement import Statement
 from muster.engine.core.subgroups import sub_group_tree
 from muster.engine.placement.node_sets import FAILED, divide_nodes
@@ -45,7 +46,10 @@ def run(session: Session) -> None:
             waiting[job.key] = session.in_order(candidates(job))
         tasks = waiting[job.key]
         before = len(session.committed), len(session.reserved)
-        ready = JobStep(session, queue, job).run(tasks)
+        if job.key in session.kinds:
+            ready = serve_singles(session, jobs, queue, job, tasks)
+        else:
+            ready = JobStep(session, queue, job).run(tasks)
         if classes and not _settle_class(session, jobs.of(queue), job, before):
             pass
         elif not ready:
@@ -53,6 +57,59 @@ def run(session: Session) -> None:
         elif tasks:
             jobs.push(job)
         jobs.push_queue(queue)
+
+
+def serve_singles(session: Session, jobs: JobQueue, queue: Queue, job: Job, tasks: list[Task]) -> bool:
+    """Serves a job of one pod together with the jobs of its kind that come next, with the result of one at a time.
+
+    A placement changes only the order of queues, the queue's limits are asked with the number of pods, and a job that
+    is refused changes nothing for the next one.
+    """
+    following = jobs.run(queue, job)
+    placed = place_singles(session, queue, [job, *following])
+    if placed:
+        tasks.clear()
+        jobs.of(queue).put_back(following[placed - 1 :])
+        return True
+    before = len(session.committed), len(session.reserved)
+    ready = JobStep(session, queue, job).run(tasks)
+    if queue.fifo or job.attempt.divided or before != (len(session.committed), len(session.reserved)):
+        jobs.of(queue).put_back(following)
+    elif following:
+        _refuse_equal(session, job, following)
+    return ready
+
+
+def place_singles(session: Session, queue: Queue, jobs: Sequence[Job]) -> int:
+    """Allocates and commits the first of these jobs of one kind; returns how many get what is free now."""
+    if any(plugin.divides(jobs[0]) for plugin in session.dividers):
+        return 0
+    tasks = [single_task(job) for job in jobs]
+    count = session.admits(queue, tasks[0], len(tasks))
+    if not count:
+        return 0
+    statement = session.statement()
+    placed = session.placement.allocate(statement, tasks[: session.until_overused(queue, tasks[0], count)])
+    if placed and not session.ready(jobs[0]):
+        statement.discard()
+        return 0
+    statement.commit()
+    return placed
+
+
+def _refuse_equal(session: Session, refused: Job, jobs: Sequence[Job]) -> None:
+    """Refuses jobs of the same kind as one that got nothing."""
+    attempt = refused.attempt
+    text = next(iter(attempt.unfit.values()), None)
+    tasks = [single_task(job) for job in jobs]
+    for job, task in zip(jobs, tasks, strict=True):
+        job.attempt.refusal, job.attempt.failed_roles = attempt.refusal, set(attempt.failed_roles)
+        if text is not None:
+            job.attempt.unfit[task.key] = text
+        if attempt.over_quota:
+            job.attempt.over_quota.add(task.key)
+    if session.turns is not None:
+        session.turns.refused(session, tasks)
 
 
 def hopeful(session: Session, job: Job) -> bool:

@@ -49,7 +49,7 @@ def run(session: Session) -> None:
 def _admit_classes(session: Session, jobs: list[Job], classes: list[JobClass]) -> None:
     """The same for a queue whose jobs are asked about class by class: no reasons are given."""
     (waiting,) = queue_jobs(session, jobs, classes).values()
-    waiting.heapify()
+    waiting.arrange()
     while (job := waiting.pop()) is not None:
         if job.min_resources is None or session.enqueueable(job) is None:
             session.take(job)

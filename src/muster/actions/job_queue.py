@@ -68,6 +68,10 @@ class QueueTree:
         """Puts back the queue that was taken out last."""
         heapq.heappush(self._path[-1].heap, (self._rank(queue), queue))
 
+    def others_wait(self) -> bool:
+        """Returns whether there are queues besides the one that was taken out last."""
+        return any(level.heap for level in self._path)
+
     def _return(self) -> None:
         """Puts the levels of the last path back into the heaps above them, at their new positions."""
         path, self._path = self._path, []
@@ -116,7 +120,7 @@ class JobQueue:
         self._jobs = queue_jobs(session, jobs, classes)
         self._refuse_behind_unserved()
         for waiting in self._jobs.values():
-            waiting.heapify()
+            waiting.arrange()
         self._queues = QueueTree(session, [session.queues[name] for name in self._jobs])
 
     def pop(self) -> tuple[Queue, Job] | None:
@@ -138,7 +142,7 @@ class JobQueue:
         """Records that the job did not get its minimum: in a fifo queue no job behind it is served."""
         if queue.fifo:
             self._refuse(queue, behind(job))
-            self._jobs[queue.name].heap.clear()
+            self._jobs[queue.name].clear()
 
     def push(self, job: Job) -> None:
         assert job.queue is not None
@@ -147,21 +151,25 @@ class JobQueue:
     def push_queue(self, queue: Queue) -> None:
         self._queues.push(queue)
 
+    def run(self, queue: Queue, job: Job) -> list[Job]:
+        """Takes out the jobs that would follow the one taken out last and are decided together with it."""
+        # A placement may change the order of queues.
+        return [] if self._queues.others_wait() else self._jobs[queue.name].run(job)
+
     def _refuse_behind_unserved(self) -> None:
         """Refuses jobs of fifo queues behind a job that is not scheduled here (not admitted, or promised capacity)."""
         session = self.session
         for name, waiting in self._jobs.items():
-            queue, heap = session.queues[name], waiting.heap
+            queue = session.queues[name]
             if not queue.fifo:
                 continue
-            served = {job.key for _, _, job in heap}
+            served = {job.key for job in waiting.jobs()}
             others = [job for key, job in queue.jobs.items() if key not in served and self._waits(job)]
             first = min(others, key=session.job_key, default=None)
             if first is None:
                 continue
-            for _, _, job in [entry for entry in heap if entry[0] > session.job_key(first)]:
+            for job in waiting.cut(session.job_key(first)):
                 job.attempt.refusal = behind(first)
-            heap[:] = [entry for entry in heap if entry[0] < session.job_key(first)]
 
     def _waits(self, job: Job) -> bool:
         return bool(candidates(job)) and not self.session.ready(job) and self.session.valid(job) is None
@@ -169,7 +177,7 @@ class JobQueue:
     def _refuse(self, queue: Queue, reason: Reason) -> None:
         if not self.session.explains:
             return
-        for _, _, job in self._jobs[queue.name].heap:
+        for job in self._jobs[queue.name].jobs():
             job.attempt.refusal = job.attempt.refusal or reason
 
 

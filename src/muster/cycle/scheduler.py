@@ -68,8 +68,9 @@ class Scheduler:
             tiers = Tiers((*tiers, (self._domains,)))
         classes_in = () if reasons else self._classes_in
         return Session(
-            state, self.config, tiers, now, log, self._measure, explains=reasons, classes_in=classes_in, turns=turns
-        )
+            state, self.config, tiers, now, log, self._measure, explains=reasons, classes_in=classes_in, turns=turns,
+            equal_answers=self._equal_answers,
+        )  # fmt: skip
 
     @cached_property
     def _classes_in(self) -> tuple[str, ...]:
@@ -78,10 +79,15 @@ class Scheduler:
         Plugins of other packages, and those with deadlines, may look at a job's name or time. Evictions are for each
         job by itself.
         """
-        same = all(is_built_in(type(p)) and not isinstance(p, Deadlines) for p in self.tiers.plugins)
+        same = self._equal_answers and not self.tiers.flat(Deadlines)
         if not same or not _PLACING.issuperset(self.config.actions):
             return ()
         return ("Pending", "Inqueue") if "enqueue" in self.config.actions else ("Inqueue",)
+
+    @cached_property
+    def _equal_answers(self) -> bool:
+        """Whether no plugin looks at names: those of other packages may."""
+        return all(is_built_in(type(plugin)) for plugin in self.tiers.plugins)
 
     @cached_property
     def _domains(self) -> Plugin:

@@ -20,6 +20,7 @@ from muster.actions.evicting_placement import EvictingPlacement
 from muster.actions.victim_costs import VictimCosts
 from muster.actions.victim_pool import VictimPool
 from muster.cycle.scheduler import Scheduler
+from muster.engine.core import session as session_module
 from muster.engine.core.hooks import NodeSet
 from muster.engine.core.jobs import Task
 from muster.engine.core.plan import Plan
@@ -115,6 +116,7 @@ def without_shortcuts() -> Iterator[None]:
         patch.object(LookAhead, "hold", lambda self, picks: None),
         patch.object(allocate, "run_of", lambda session, tasks, at, most: [tasks[at]]),
         patch.object(Session, "job_key", fresh),
+        patch.object(session_module, "single_kinds", lambda *of: {}),
         patch.object(Victims, "_promising", everywhere),
         patch.object(Victims, "exhausted", nobody),
         patch.object(Claims, "_kind", lambda self, *of: None),  # every claim is tried

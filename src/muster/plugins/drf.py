@@ -96,13 +96,14 @@ class Drf(Plugin, JobOrder, Preemptable, QueueOrder, Reclaimable, Ledger):
         self._move(move, -len(move.tasks))
 
     def _move(self, move: Move, times: int) -> None:
-        job = move.job
-        if job is None:
+        if move.job is None or (move.kind != MoveKind.PIPELINE and self._tree is None):
             return
-        if move.kind == MoveKind.PIPELINE:
-            add(self._promised.setdefault(job.key, {}), move.task.shape.amounts, times)
-        if self._tree is not None:
-            self._tree.move(job, move.task.shape.amounts, times)
+        jobs = [task.job for task in move.tasks if task.job is not None] if move.several_jobs else [move.job]
+        for job in jobs:
+            if move.kind == MoveKind.PIPELINE:
+                add(self._promised.setdefault(job.key, {}), move.task.shape.amounts, times // len(jobs))
+            if self._tree is not None:
+                self._tree.move(job, move.task.shape.amounts, times // len(jobs))
 
 
 class _Node:

@@ -249,5 +249,6 @@ class Gang(Plugin, JobValid, JobOrder, JobReady, JobPipelined, JobStarving, Pree
         self._shift(move, -1)
 
     def _shift(self, move: Move, sign: int) -> None:
+        # Jobs whose tasks are moved together have one task each: they have no roles and no sub-groups.
         if self._minimums and move.job is not None and move.job.key in self._minimums:
             self._minimums[move.job.key].shift(move, sign)

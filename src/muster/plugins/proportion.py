@@ -26,7 +26,7 @@ from muster.engine.core.hooks import (
     Vote,
 )
 from muster.engine.core.jobs import Job, Queue, Task
-from muster.engine.core.resources import ALWAYS, add, at_most, count_within, empty, total_of
+from muster.engine.core.resources import ALWAYS, SLACK, add, at_most, count_within, empty, total_of
 from muster.engine.core.session import Session
 from muster.engine.core.statement import Move
 from muster.engine.evictions.claim import RECLAIM, Claim
@@ -171,6 +171,17 @@ class Proportion(
             if amount or account.allocated.get(name, 0)
         )
         return Reason("queue-overused", f"queue {queue.name} is overused: {', '.join(parts) or 'its share is nothing'}")
+
+    def until_overused(self, queue: Queue, task: Task, count: int) -> int:
+        account, request = self._accounts[queue.name], task.shape.amounts
+        least = 1
+        for name, amount in account.deserved.items():
+            lacking = amount - account.allocated.get(name, 0)
+            if lacking >= SLACK:
+                if not request.get(name, 0):
+                    return count
+                least = max(least, int(lacking // request[name]))  # rounded down: `overused` itself decides
+        return min(least, count)
 
     def admits(self, queue: Queue, task: Task, count: int) -> int:
         account = self._accounts[queue.name]

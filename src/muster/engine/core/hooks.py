@@ -271,6 +271,10 @@ class Overused(Hook):
     @abstractmethod
     def overused(self, queue: Queue) -> Reason | None: ...
 
+    def until_overused(self, queue: Queue, task: Task, count: int) -> int:
+        """Returns how many of `count` such tasks may be allocated before the answer may change; at least 1."""
+        return 1
+
 
 class Preemptive(Hook):
     """Decides whether a queue may claim capacity from other queues for a task."""

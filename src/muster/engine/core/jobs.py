@@ -20,7 +20,7 @@ from muster.engine.core.resources import Axis, Vector
 from muster.model.core import Pod, PodSpec, Volume
 from muster.model.pod import PersistentVolumeClaimSource
 from muster.model.requests import nonzero, requests
-from muster.model.scheduling import PodGroup
+from muster.model.scheduling import PodGroup, PodGroupSpec
 from muster.model.scheduling import Queue as QueueObject
 
 
@@ -49,7 +49,7 @@ ON_NODE = (*ALLOCATED_LIKE, Status.RELEASING, Status.UNKNOWN)
 class Shape:
     """What pods of equal spec share: their request, and (through `spec`) everything a filter reads of a spec."""
 
-    __slots__ = ("_vector", "amounts", "best_effort", "id", "nonzero", "spec")
+    __slots__ = ("_vector", "amounts", "best_effort", "derived", "id", "nonzero", "spec")
 
     def __init__(self, id: int, spec: PodSpec, amounts: dict[str, int], nonzero: tuple[int, int]) -> None:
         self.id = id
@@ -57,6 +57,8 @@ class Shape:
         self.amounts = amounts
         self.nonzero = nonzero  # cpu and memory with kube-scheduler's defaults for containers that ask for nothing
         self.best_effort = not any(v for name, v in amounts.items() if name != "pods")
+        # annotations of a pod without an owner → spec and annotations of its group in memory
+        self.derived: dict[tuple[tuple[str, str], ...], tuple[PodGroupSpec, dict[str, str]]] = {}
         self._vector: Vector = np.zeros(0, np.int64)
 
     def request(self, axis: Axis) -> Vector:
@@ -272,6 +274,27 @@ class Job:
 
 def _without_claim(volume: Volume) -> Volume:
     return volume if volume.persistent_volume_claim is None else replace(volume, persistent_volume_claim=_SOME_CLAIM)
+
+
+def shift_singles(tasks: list[Task], status: Status) -> None:
+    """Changes the status of equal tasks, each the only one of its job."""
+    first = tasks[0]
+    was, amounts = first.status, first.shape.amounts
+    ready, held = _READY[status] - _READY[was], _HELD[status] - _HELD[was]
+    nothing = (status == Status.PENDING) - (was == Status.PENDING) if first.best_effort else 0
+    for task in tasks:
+        job = task.job
+        assert job is not None
+        job.mark_changed()
+        job.count[was] -= 1
+        job.count[status] += 1
+        job.ready += ready
+        job.best_effort_pending += nothing
+        task.status = status
+        if held:
+            allocated = job.allocated
+            for name, amount in amounts.items():
+                allocated[name] = allocated.get(name, 0) + held * amount
 
 
 class Shapes:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from muster.engine.core.jobs import Job, Queue, Shape, Status, Task
 from muster.engine.core.native_groups import NativeSpec, record_of
-from muster.engine.core.podgroups import QUEUE_NAME, derived_group, owner_of
+from muster.engine.core.podgroups import QUEUE_NAME, derived_group, group_of_plain_pod, owner_of
 from muster.groups.applications import Lookup
 from muster.model.core import Namespace, Pod, PriorityClass
 from muster.model.meta import Object, seconds
@@ -152,7 +152,9 @@ def native_group(job_key: str, objects: Mapping[str, Mapping[str, Object]], job:
 def in_memory_group(task: Task, lookup: Lookup, described: DescribedKinds | None) -> PodGroup:
     """The group of pods that name none, as it is while only this pod is known."""
     group = described.group_of([task.pod], lookup) if described is not None else None
-    if group is None:
+    if group is None and not task.pod.metadata.owner_references:
+        group = group_of_plain_pod(task.pod, task.shape)
+    elif group is None:
         group = derived_group(task.pod, task.shape.amounts, owner_of(task.pod, lookup))
     group.status.phase = "Pending" if task.status in (Status.PENDING, Status.RELEASING) else "Running"
     return group

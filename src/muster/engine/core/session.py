@@ -40,6 +40,7 @@ from muster.engine.core.hooks import (
     Vote,
 )
 from muster.engine.core.jobs import Attempt, Job, Queue, Status, Task
+from muster.engine.core.single_jobs import single_kinds
 from muster.engine.core.state import State
 from muster.engine.core.statement import Move, Statement, revert
 from muster.engine.core.tiers import Tiers
@@ -73,9 +74,11 @@ class Session:
     def __init__(
         self, state: State, config: Config, tiers: Sequence[Sequence[Plugin]], now: float, log: Log = silent,
         measure: Measure = unmeasured, *, explains: bool = True, classes_in: tuple[str, ...] = (),
-        turns: Turns | None = None,
+        turns: Turns | None = None, equal_answers: bool = False,
     ) -> None:  # fmt: skip
-        """`explains`: whether the cycle gives reasons; `classes_in`: see `State.active`; `turns`: who observes it."""
+        """`explains`: whether the cycle gives reasons; `classes_in`: see `State.active`; `turns`: who observes it;
+        `equal_answers`: whether no plugin looks at the names of jobs and pods.
+        """
         state.refresh()
         self.explains = explains
         self.turns = turns
@@ -93,6 +96,8 @@ class Session:
         # The jobs that may need a decision; most jobs of a large cluster only run.
         self.active: dict[str, Job] = state.active(config, classes_in)
         self._taken: list[Job] = []
+        # Jobs of one pending pod → their kind: see `single_kinds`.
+        self.kinds = single_kinds(self.active, state.objects["PodGroup"]) if equal_answers else {}
         self.phases = {key: job.phase for key, job in self.active.items()}
         self.queues: dict[str, Queue] = dict(sorted(state.queues.items()))
         self._signatures: dict[object, int] = {}
@@ -293,6 +298,10 @@ class Session:
 
     def overused(self, queue: Queue) -> Reason | None:
         return next((reason for p in self._overused if (reason := p.overused(queue)) is not None), None)
+
+    def until_overused(self, queue: Queue, task: Task, count: int) -> int:
+        """Returns how many of `count` such tasks may be allocated before `overused` is asked again."""
+        return min((p.until_overused(queue, task, count) for p in self._overused), default=count)
 
     def preemptive(self, queue: Queue, task: Task) -> bool:
         return all(p.preemptive(queue, task) for p in self._preemptive)

@@ -1,8 +1,9 @@
 """A statement: a journal of moves that can be undone exactly.
 
-A move is what happens to equal tasks of one job in one step: they are allocated to nodes, pipelined (promised capacity
-that is still being released) or evicted. Doing a move changes the node columns, the tasks' status, the job's counts and
-the plugins' ledgers; undoing it is the exact inverse, in reverse order. All of it is integers.
+A move is what happens to equal tasks in one step: they are allocated to nodes, pipelined (promised capacity that is
+still being released) or evicted. The tasks belong to one job, or to several jobs of one queue with one task each. Doing
+a move changes the node columns, the tasks' status, the jobs' counts and the plugins' ledgers; undoing it is the exact
+inverse, in reverse order. All of it is integers.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from muster.engine.core.jobs import Job, Status, Task
+from muster.engine.core.jobs import Job, Status, Task, shift_singles
 from muster.engine.core.nodes import MoveKind
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ Status.RELEASING}
 
 @dataclass(slots=True)
 class Move:
-    """Equal tasks (one job, one signature, one status) and the node of each."""
+    """Equal tasks (one signature, one status; one job, or one queue and one task per job) and the node of each."""
 
     kind: MoveKind
     tasks: list[Task]
@@ -39,6 +40,10 @@ class Move:
     @property
     def job(self) -> Job | None:
         return self.tasks[0].job
+
+    @property
+    def several_jobs(self) -> bool:
+        return self.tasks[0].job is not self.tasks[-1].job
 
 
 class Statement:
@@ -120,7 +125,9 @@ def revert(session: Session, move: Move) -> None:
 
 
 def _set_status(move: Move, status: Status) -> None:
-    if move.job is not None:
+    if move.several_jobs:
+        shift_singles(move.tasks, status)
+    elif move.job is not None:
         move.job.shift(move.tasks, status)
     else:
         for task in move.tasks:

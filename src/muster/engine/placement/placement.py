@@ -80,6 +80,10 @@ class Placement:
             done += self._take(statement, tasks[done:], within, MoveKind.PIPELINE, turns)
         return done
 
+    def allocate(self, statement: Statement, tasks: Sequence[Task]) -> int:
+        """Allocates equal tasks in order to what is free now; returns how many."""
+        return self._take(statement, tasks, None, MoveKind.ALLOCATE, self.session.turns)
+
     def promise(self, statement: Statement, tasks: Sequence[Task], within: NodeSet | None = None) -> int:
         """Pipeline equal tasks, also onto what is free at once: nothing of them may be bound before the rest can."""
         return self._take(statement, tasks, within, MoveKind.PIPELINE)

@@ -1,0 +1,60 @@
+"""Jobs of one pending pod, by kind. Jobs of one kind differ only in their names and times.
+
+Every pod without a group and an owner is such a job. All plugins of muster give the jobs of a kind the same answers, as
+long as these do not depend on time, so that actions ask about one of them and decide about many. Plugins of other
+packages may look at names: with one of them jobs have no kinds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from muster.engine.core.jobs import Job, Status, Task
+from muster.model.meta import Object
+
+_PENDING = int(Status.PENDING)
+_encode = msgspec.json.Encoder().encode
+
+
+def single_kinds(jobs: Mapping[str, Job], groups: Mapping[str, Object]) -> dict[str, int]:
+    """Returns the kinds of those jobs that have one: job → number of its kind. `groups` are the PodGroup objects."""
+    found: dict[str, int] = {}
+    numbers: dict[tuple[object, ...], int] = {}
+    for key, job in jobs.items():
+        if len(job.tasks) == 1 and job.count[_PENDING] and job.min_available <= 1:
+            kind = _kind(job, groups)
+            if kind is not None:
+                found[key] = numbers.setdefault(kind, len(numbers))
+    return found
+
+
+def single_task(job: Job) -> Task:
+    (task,) = job.tasks.values()
+    return task
+
+
+def _kind(job: Job, groups: Mapping[str, Object]) -> tuple[object, ...] | None:
+    """Returns everything that a plugin may read of the job but its name and times; None if the job has no kind.
+
+    Jobs with roles, sub-groups, owners, volumes or a promised node have none: they differ anyway.
+    """
+    task = single_task(job)
+    group, pod, shape = job.group, task.pod.metadata, task.shape
+    spec = group.spec
+    if (
+        job.native or task.nominated or task.role or task.sub_group or pod.owner_references or shape.spec.volumes
+        or job.roles or spec.sub_groups or spec.sub_group_policy
+    ):  # fmt: skip
+        return None
+    # Groups in memory of equal pods share their spec, and have the annotations of their pods.
+    own: object = id(spec)
+    if job.key in groups:
+        meta = group.metadata
+        own = _encode(spec), tuple(meta.annotations.items()), tuple(meta.labels.items()), bool(meta.owner_references)
+    notes, labels = pod.annotations, pod.labels
+    return (
+        own, shape.id, job.queue_name, job.namespace, job.phase, job.priority, task.gated, task.priority,
+        tuple(notes.items()) if notes else (), tuple(labels.items()) if labels else (),
+    )  # fmt: skip

@@ -1,0 +1,86 @@
+"""Equal jobs of one pod that are decided together are decided as one at a time: plan, reasons, accounts, explanations."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, replace
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given
+
+from builders.manifests import tables
+from muster.config.types import Config
+from muster.cycle.scheduler import Scheduler
+from muster.engine.core import session as session_module
+from muster.engine.core.session import Session
+from muster.plugin_checks.ledgers import Answers, all_answers
+from muster.sim.explain import explain
+from strategies.clusters import NOW, Cluster, crowds
+from strategies.configurations import EVICTING, configurations
+from strategies.profiles import examples
+
+Decided = tuple[dict[str, Any], list[Any], Answers]
+
+
+def decided(cluster: Cluster, config: Config, *, together: bool, reasons: bool = True) -> Decided:
+    """The plan, the order of its binds and evictions, and what the plugins answer when everything is decided."""
+    answers: list[Answers] = []
+
+    def look(session: Session) -> None:
+        assert together or not session.kinds
+        answers.append(all_answers(session))
+
+    known = session_module.single_kinds if together else lambda *of: {}
+    with patch.object(session_module, "single_kinds", known):
+        plan = Scheduler(config).cycle(cluster.state(), NOW, look=look, reasons=reasons)
+    return asdict(plan), [list(plan.binds), list(plan.pipelined), [e.pod for e in plan.evictions]], answers[0]
+
+
+@given(crowds(), configurations())
+@examples(250)
+def test_one_at_a_time(cluster: Cluster, config: Config) -> None:
+    assert decided(cluster, config, together=True) == decided(cluster, config, together=False)
+
+
+@given(crowds(), configurations())
+@examples(100)
+def test_without_reasons(cluster: Cluster, config: Config) -> None:
+    one, other = (decided(cluster, config, together=flag, reasons=False) for flag in (True, False))
+    assert one == other
+
+
+@pytest.mark.parametrize("compatibility", ["", "volcano"])
+@given(cluster=crowds(crowded=True), config=configurations(first=("priority", "gang", "conformance"), actions=EVICTING))
+@examples(100)
+def test_with_evictions(compatibility: str, cluster: Cluster, config: Config) -> None:
+    config = replace(config, compatibility=compatibility)
+    assert decided(cluster, config, together=True) == decided(cluster, config, together=False)
+
+
+@given(crowds(), configurations())
+@examples(60)
+def test_explanations(cluster: Cluster, config: Config) -> None:
+    objects = tables(cluster.objects)
+    pods = sorted(key for key in objects["Pod"] if key.startswith("d/p"))
+    for pod in (pods[0], pods[-1]):
+        together = explain(Scheduler(config), objects, NOW, ("muster", "volcano"), pod)
+        with patch.object(session_module, "single_kinds", lambda *of: {}):
+            assert explain(Scheduler(config), objects, NOW, ("muster", "volcano"), pod) == together
+
+
+def test_runs_are_drawn() -> None:
+    """The clusters have jobs of one kind, and several of them are moved together."""
+    sizes: Counter[int] = Counter()
+
+    @given(crowds(), configurations(actions=(("enqueue", "allocate", "backfill"),)))
+    @examples(400)
+    def run(cluster: Cluster, config: Config) -> None:
+        def look(session: Session) -> None:
+            sizes.update(len(move.tasks) for move in session.committed if move.several_jobs)
+
+        Scheduler(config).cycle(cluster.state(), NOW, look=look)
+
+    run()
+    assert sum(sizes.values()) >= 10, sizes
