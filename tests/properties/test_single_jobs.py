@@ -1,4 +1,4 @@
-"""Equal jobs of one pod that are decided together are decided as one at a time: plan, reasons, accounts, explanations."""
+"""Equal jobs of one pod are decided together as one at a time: plan, reasons, accounts, explanations."""
 
 from __future__ import annotations
 
