@@ -9,12 +9,14 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from io import BytesIO
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from muster.model.finding import Finding
+from muster.model.jsontext import Decode, json_object
 from muster.model.shape import steps
 from muster.model.yamltext import Document, YamlError, load_each
 
@@ -37,15 +39,15 @@ class Location:
             return self.line
         return self.document.line_of([*self.prefix, *steps(path)])
 
-    def item(self, index: int, length: int) -> Location:
-        """Returns the location of an item of a list of this length."""
+    def items(self, length: int) -> Iterable[Location]:
+        """Returns the locations of the items of a list of this length."""
         if self.document is None or length > MAX_LOCATED_ITEMS:
-            return Location(self.file, self.line)
-        return Location(self.file, self.line, self.document, (*self.prefix, "items", index))
+            return repeat(Location(self.file, self.line), length)
+        return (Location(self.file, self.line, self.document, (*self.prefix, "items", i)) for i in range(length))
 
     def light(self) -> Location:
         """Returns the location without the document, if its line is known."""
-        return self if self.prefix else Location(self.file, self.line)
+        return self if self.prefix or self.document is None else Location(self.file, self.line)
 
 
 class Locations(Mapping[tuple[str, str], tuple[str, int | None]]):
@@ -89,11 +91,12 @@ _GZIP = b"\x1f\x8b"
 
 
 def values(
-    name: str, data: bytes, expect: Callable[[int], None] | None = None
+    name: str, data: bytes, expect: Callable[[int], None] | None = None, decode: Decode | None = None
 ) -> Iterator[tuple[Any, Location] | Finding]:
     """Yields every document of a text or every line of a snapshot; a finding instead of one that cannot be parsed.
 
-    `expect` is called with the number of documents, as far as it is known before they are read.
+    `expect` is called with the number of documents, as far as it is known before they are read. With `decode`, values
+    and items of lists are the objects that it returns for their JSON text, unless it returns None.
     """
     if data.startswith(_GZIP):
         unpacked = _unpack(name, data)
@@ -103,7 +106,7 @@ def values(
         if unpacked.lstrip()[:1] == b"{":
             if expect is not None:
                 expect(unpacked.count(b"\n"))
-            yield from _lines(name, unpacked)
+            yield from _lines(name, unpacked, decode)
             return
         data = unpacked
     try:
@@ -115,7 +118,7 @@ def values(
         return
     if expect is not None:
         expect(text.count("\n---") + 1)
-    for document in load_each(text, name):
+    for document in load_each(text, name, decode):
         if isinstance(document, YamlError):
             yield Finding("error", name, document.line, "", "yaml", document.message)
         else:
@@ -140,11 +143,13 @@ def _unpack(name: str, data: bytes) -> bytes | Finding:
     return unpacked
 
 
-def _lines(name: str, data: bytes) -> Iterator[tuple[Any, Location] | Finding]:
+def _lines(name: str, data: bytes, decode: Decode | None) -> Iterator[tuple[Any, Location] | Finding]:
     for number, line in enumerate(data.splitlines(), 1):
         if line.strip():
             try:
-                value = msgspec.json.decode(line)
+                value = None if decode is None else json_object(line, decode)
+                if value is None:
+                    value = msgspec.json.decode(line)
             except (msgspec.DecodeError, RecursionError) as error:
                 yield Finding("error", name, number, "", "snapshot", f"not JSON: {error}", "make the snapshot again")
             else:

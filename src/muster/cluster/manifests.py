@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import msgspec
 
 from muster.cluster.documents import Location, Locations, contents, values
+from muster.cluster.typed_objects import ObjectDecoder
 from muster.cluster.unknown_names import missing_kind, unknown_fields, unknown_kind
 from muster.groups.applications import template_path, template_values, templates_of
 from muster.model import kinds, shape, volcano_job
@@ -98,7 +99,7 @@ def read(
     with collector_paused():
         for name, data in sources:
             one = () if isinstance(data, bytes) else ((dict(data), Location(name, None)),)
-            for found in values(name, data, expect) if isinstance(data, bytes) else one:
+            for found in values(name, data, expect, reader.decode) if isinstance(data, bytes) else one:
                 if progress is not None:
                     progress(next(done), expected[0])
                 if isinstance(found, Finding):
@@ -123,6 +124,7 @@ class _Reader:
         self.workload_kinds = workload_kinds
         self.found: dict[tuple[str, str], list[tuple[Object, Location]]] = {}
         self.unread: list[tuple[dict[str, Any], Location]] = []  # of kinds that a ConfigMap may name
+        self.decode = ObjectDecoder().decode
 
     def report(
         self, severity: Severity, place: Location, path: str, about: str, code: str, message: str, fix: str = ""
@@ -130,6 +132,9 @@ class _Reader:
         self.manifests.findings.append(Finding(severity, place.file, place.line_of(path), about, code, message, fix))
 
     def value(self, value: Any, place: Location) -> None:
+        if isinstance(value, Object):  # decoded, named and found valid before
+            _complete(value)
+            return self.keep(value, place)
         if value is None:
             return None
         if not isinstance(value, dict):
@@ -162,11 +167,11 @@ class _Reader:
         items = value["items"] if value["items"] is not None else []
         if not isinstance(items, list):
             return self.report("error", place, "items", kind, "type", "items: must be a list", "write a list there")
-        for i, item in enumerate(items):
+        for item, at in zip(items, place.items(len(items)), strict=True):
             if kind != "List" and isinstance(item, dict):
                 # The API server leaves both out of the items of a typed list.
                 item = {"apiVersion": api_version, "kind": kind.removesuffix("List"), **item}
-            self.value(item, place.item(i, len(items)))
+            self.value(item, at)
         return None
 
     def skip(self, value: dict[str, Any], place: Location) -> None:
@@ -193,7 +198,10 @@ class _Reader:
             return
         if not self.named(obj, place, about):
             return
-        _complete(obj, value)
+        if templates := templates_of(obj):
+            for template, written in zip(templates, template_values(template_path(cls), value), strict=False):
+                template.keep(written)  # overrides are made from it
+        _complete(obj)
         for unknown in unknown_fields(cls, value):
             self.report(unknown.severity, place, unknown.path, about, "unknown-field", unknown.message, unknown.fix)
         faults = list(check(obj))
@@ -207,10 +215,13 @@ class _Reader:
             self.manifests.findings += found
             usable = usable and all(finding.severity != "error" for finding in found)
         if usable:
-            # Policies and sub-groups are checked later, field by field.
-            by_field = obj.spec.sub_groups if isinstance(obj, PodGroup) else cls in _CHECKED_BY_FIELD
-            kept = place if by_field else place.light()
-            self.found.setdefault((cls.__name__, key(obj)), []).append((obj, kept))
+            self.keep(obj, place)
+
+    def keep(self, obj: Object, place: Location) -> None:
+        # Policies and sub-groups are checked later, field by field.
+        by_field = obj.spec.sub_groups if isinstance(obj, PodGroup) else type(obj) in _CHECKED_BY_FIELD
+        kept = place if by_field else place.light()
+        self.found.setdefault((type(obj).__name__, key(obj)), []).append((obj, kept))
 
     def named(self, obj: Object, place: Location, about: str) -> bool:
         meta = obj.metadata
@@ -317,13 +328,8 @@ def _about(kind: str, value: dict[str, Any], namespaced: bool = False) -> str:
     return f"{kind} {namespace or 'default'}/{name}" if namespaced else f"{kind} {name}"
 
 
-def _complete(obj: Object, value: dict[str, Any]) -> None:
-    """Sets the defaults of the API server, and keeps pod templates as they are written, from which overrides are
-    made."""
-    templates = templates_of(obj)
-    if templates:
-        for template, written in zip(templates, template_values(template_path(type(obj)), value), strict=False):
-            template.keep(written)
+def _complete(obj: Object) -> None:
+    """Sets the defaults of the API server."""
     meta = obj.metadata
     meta.namespace = (meta.namespace or "default") if obj.namespaced else ""
     if not meta.uid:

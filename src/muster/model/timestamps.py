@@ -6,16 +6,12 @@ from collections.abc import Iterable, Iterator
 
 from muster.model import batch
 from muster.model.core import Node, Pod
-from muster.model.meta import Condition, Object, seconds
+from muster.model.meta import Condition, Object, ObjectMeta, seconds
 
 
 def timestamps(obj: Object) -> Iterator[tuple[str, str]]:
     """Yields the path and the value of every timestamp that the object has."""
-    meta = obj.metadata
-    if meta.creation_timestamp is not None:
-        yield "metadata.creationTimestamp", meta.creation_timestamp
-    if meta.deletion_timestamp is not None:
-        yield "metadata.deletionTimestamp", meta.deletion_timestamp
+    yield from of_metadata(obj.metadata)
     status = getattr(obj, "status", None)
     for i, condition in enumerate(getattr(status, "conditions", ())):
         yield from _condition(condition, f"status.conditions[{i}]")
@@ -33,6 +29,14 @@ def timestamps(obj: Object) -> Iterator[tuple[str, str]]:
             ("lastScheduleTime", obj.status.last_schedule_time),
             ("lastSuccessfulTime", obj.status.last_successful_time),
         )
+
+
+def of_metadata(meta: ObjectMeta) -> Iterator[tuple[str, str]]:
+    """Yields the path and the value of the timestamps in an object's metadata."""
+    if meta.creation_timestamp is not None:
+        yield "metadata.creationTimestamp", meta.creation_timestamp
+    if meta.deletion_timestamp is not None:
+        yield "metadata.deletionTimestamp", meta.deletion_timestamp
 
 
 def _given(*fields: tuple[str, str | None]) -> Iterator[tuple[str, str]]:

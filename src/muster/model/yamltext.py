@@ -7,7 +7,6 @@ one: an invalid document does not affect the others. What is written is read bac
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from typing import Any
 import yaml
 
 from muster.model.collector import collector_paused
+from muster.model.jsontext import CONTENT, Decode, json_object, json_values
 from muster.model.yamlevents import MAX_ALIASED, MAX_DEPTH, YamlError, read_events, resolve
 
 __all__ = [
@@ -28,7 +28,8 @@ MAX_CHARACTERS = 256 * 2**20
 # c-forbidden); so a text can be cut there before it is parsed.
 _MARK = re.compile(r"^(?:---|\.\.\.)(?=\s|\Z)", re.MULTILINE)
 _DIRECTIVE = re.compile(r"^%", re.MULTILINE)
-_CONTENT = re.compile(r"\S")
+_JSON = re.compile(r"(?:--- *\n)?[ \n]*(?=\{)")
+_YAML_ONLY = re.compile(r'\n *:|"[^"]{1000}')  # a key must be short and on the line of its colon
 
 
 @dataclass(slots=True)
@@ -80,89 +81,63 @@ def load_all(text: str, name: str) -> list[Document]:
     return documents
 
 
-def load_each(text: str, name: str) -> Iterator[Document | YamlError]:
-    """Returns all non-empty documents, with an error in place of each that cannot be read."""
+def load_each(text: str, name: str, decode: Decode | None = None) -> Iterator[Document | YamlError]:
+    """Returns all non-empty documents, with an error in place of each that cannot be read.
+
+    With `decode`, the value of a document in JSON may be the object that `decode` returned, or a list with such items.
+    """
     if len(text) > MAX_CHARACTERS:
         yield YamlError(name, 1, f"larger than {MAX_CHARACTERS // 2**20} Mi characters: split the file")
         return
     text = text.removeprefix("\ufeff")
-    first = _CONTENT.search(text)
+    first = CONTENT.search(text)
     if first is not None and first[0] in "{[":
-        documents = _json(text, name)
-        if documents is not None:
-            yield from documents
+        values = json_values(text, decode)
+        if values is not None:
+            line = counted = 0
+            for value, start, end in values:
+                line += text.count("\n", counted, start)
+                counted = start
+                yield Document(value, name, line + 1, text[start:end], line)
             return
     line = 0
     for part in _parts(text):
-        try:
-            for index, (value, at) in enumerate(read_events(part, name, line)):
-                yield Document(value, name, at, part, line, index)
-        except YamlError as error:
-            yield error
+        json = None if decode is None else _JSON.match(part)
+        value = None if json is None else _json(part[json.end() :], decode)
+        if json is not None and value is not None:
+            yield Document(value, name, line + json[0].count("\n") + 1, part, line)
+        else:
+            try:
+                for index, (value, at) in enumerate(read_events(part, name, line)):
+                    yield Document(value, name, at, part, line, index)
+            except YamlError as error:
+                yield error
         line += part.count("\n")
+
+
+def _json(text: str, decode: Decode | None) -> Any:
+    """Returns the object in a document of a stream; None unless JSON and YAML read its text alike."""
+    if decode is None or not text.isascii() or not text.replace("\n", "").isprintable():
+        return None
+    return None if ("\n" in text or len(text) > 1000) and _YAML_ONLY.search(text) else json_object(text, decode)
 
 
 def _parts(text: str) -> Iterator[str]:
     """Splits the text into its documents. The parts joined are the text, so that lines can be counted."""
     start = 0
+    directives = _DIRECTIVE.search(text) is not None
     for mark in _MARK.finditer(text):
         cut = mark.start()
         if mark[0] == "...":
             end = text.find("\n", cut)
             cut = len(text) if end < 0 else end + 1
-        elif _DIRECTIVE.search(text, start, cut) and not text.startswith("---", start):
+        elif directives and _DIRECTIVE.search(text, start, cut) and not text.startswith("---", start):
             continue  # %YAML and %TAG lines belong to the document that follows them
         if cut > start:
             yield text[start:cut]
             start = cut
     if start < len(text):
         yield text[start:]
-
-
-def _json(text: str, name: str) -> list[Document] | None:
-    """Reads the text as one or more JSON values; None if it is not plain JSON and must be read as YAML."""
-    decoder = json.JSONDecoder(object_pairs_hook=_mapping, parse_float=resolve, parse_constant=_refuse)
-    documents: list[Document] = []
-    line = 0
-    counted = 0
-    at = _CONTENT.search(text)
-    try:
-        while at is not None:
-            start = at.start()
-            value, end = decoder.raw_decode(text, start)
-            if _deeper_than(value, MAX_DEPTH):
-                return None
-            line += text.count("\n", counted, start)
-            counted = start
-            part = text[start:end]
-            if re.search(r"\\u[dD]", part):
-                json.dumps(value, ensure_ascii=False).encode()  # half of a surrogate pair is not text
-            documents.append(Document(value, name, line + 1, part, line))
-            at = _CONTENT.search(text, end)
-    except (ValueError, RecursionError):
-        return None
-    return documents
-
-
-def _mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    mapping = dict(pairs)
-    if len(mapping) != len(pairs):
-        raise ValueError("duplicate key")
-    return mapping
-
-
-def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is not JSON")
-
-
-def _deeper_than(value: Any, limit: int) -> bool:
-    level = [value] if isinstance(value, dict | list) else []
-    for _ in range(limit):
-        if not level:
-            return False
-        below = (item.values() if isinstance(item, dict) else item for item in level)
-        level = [item for items in below for item in items if type(item) is dict or type(item) is list]
-    return bool(level)
 
 
 def _below(node: Any, step: str | int) -> tuple[Any, Any] | None:

@@ -97,7 +97,8 @@ def _in_place(objects: Objects, kind: str, key: str, obj: Object) -> Object:
     if isinstance(obj, Pod) and isinstance(known, Pod):
         if _contained(to_builtins(obj.spec), to_builtins(known.spec)):
             obj.spec = known.spec
-        obj.spec.node_name = obj.spec.node_name or known.spec.node_name
+        elif known.spec.node_name and not obj.spec.node_name:
+            obj.spec = replace(obj.spec, node_name=known.spec.node_name)  # equal pods may share their spec
     for template, old in zip(templates_of(obj), templates_of(known), strict=False):
         if _contained(to_builtins(template), to_builtins(old)):
             template.metadata, template.spec = old.metadata, old.spec
