@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes.sweep_cells import metrics_of
+from muster.cli.progress import Lines
 from muster.sim.sweep.cell import Cell
 from muster.sim.sweep.cells import cells_of
 from muster.sim.sweep.comparison import compare
@@ -20,7 +21,6 @@ from muster.sim.sweep.folder import ResultFolder
 from muster.sim.sweep.grid import ClusterSource, ConfigurationSource, Grid, TraceSource
 from muster.sim.sweep.inputs import read_inputs
 from muster.sim.sweep.processes import Outcome
-from muster.sim.sweep.progress import Lines
 from muster.sim.sweep.report import write_report
 from muster.sim.sweep.run import SweepResult, run_sweep
 from muster.sim.sweep.table import rows_of

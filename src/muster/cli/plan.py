@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from muster.model.meta import LabelSelector
-    from muster.sim.apply_plan import ApplyPlan
+    from muster.sim.applied import ApplyPlan
     from muster.sim.difference import GroupDifference
 
 

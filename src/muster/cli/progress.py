@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, TextIO
 if TYPE_CHECKING:
     from muster.engine.core.state import State
 
-__all__ = ["Progress", "duration", "pods_placed", "progress"]
+__all__ = ["Lines", "Progress", "duration", "pods_placed", "progress"]
 
 FIRST_S = 2.0
 INTERVAL_S = 0.5
+LINE_INTERVAL_S = 30.0  # if stderr is no terminal
 Sample = Callable[[], tuple[int, int]]
 
 
@@ -118,3 +119,35 @@ def duration(seconds: float) -> str:
         return f"{max(0, round(seconds))} s"
     minutes = round(seconds / 60)
     return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
+
+
+class Lines:
+    """Prints how far a sweep is, a line at most every half minute, if stderr is no terminal."""
+
+    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stream, self._clock = stream, clock
+        self._total = self._done = self._new = self._failed = 0
+
+    def __enter__(self) -> Lines:
+        self._start = self._last = self._clock()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def begin(self, total: int, resumed: int) -> None:
+        self._total, self._done = total, resumed
+
+    def finished(self, failed: bool) -> None:
+        self._done += 1
+        self._new += 1
+        self._failed += failed
+        now = self._clock()
+        if now - self._last >= LINE_INTERVAL_S and self._done < self._total:
+            self._last = now
+            left = (now - self._start) / self._new * (self._total - self._done)
+            print(f"{_counts(self._done, self._total, self._failed)}, about {duration(left)} left", file=self._stream)
+
+
+def _counts(done: int, total: int, failed: int) -> str:
+    return f"{done:,} of {total:,} cells" + (f", {failed:,} failed" if failed else "")

@@ -58,7 +58,7 @@ def utilisation(result: Result) -> str:
 
 
 def _placements(console: Console, result: Result) -> None:
-    from muster.sim.report.task_names import group_of, queue_of
+    from muster.sim.group_names import group_of, queue_of
 
     tasks = result.state.tasks
     placed_pods = sorted(result.binds.items(), key=lambda item: natural(item[0]))
@@ -87,8 +87,7 @@ def _placements(console: Console, result: Result) -> None:
 def _all_placements(console: Console, result: Result, pods: list[tuple[str, str]]) -> None:
     """Prints a row for each pod with all that is known about it."""
     from muster.model.quantity import display
-    from muster.sim.group_names import shown_group
-    from muster.sim.report.task_names import queue_of
+    from muster.sim.group_names import queue_of, shown_group
 
     placed = table("Bound", "pod", "node", "queue", "group", "priority", "requests", "devices")
     for pod, node in pods:
@@ -107,7 +106,7 @@ def _pending(result: Result) -> object:
     pods = sorted(result.pending, key=natural)
     if is_wide():
         each = table("Pending", "pod", "queue", "waits for", "why")
-        from muster.sim.report.task_names import queue_of
+        from muster.sim.group_names import queue_of
 
         for pod in pods:
             queue = queue_of(result.state.tasks.get(pod))

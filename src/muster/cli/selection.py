@@ -69,7 +69,7 @@ class Selector(click.ParamType["LabelSelector"]):
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> LabelSelector:
         from muster.model.meta import LabelSelector
-        from muster.model.selector_text import selector_of_text
+        from muster.model.selectors import selector_of_text
 
         if isinstance(value, LabelSelector):
             return value

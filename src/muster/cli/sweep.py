@@ -58,13 +58,13 @@ def sweep(
     """
     from muster.cli.answer import console, print_json
     from muster.cli.origin import origin_rows
+    from muster.cli.progress import Lines
     from muster.cli.reading import BadInput, print_findings
     from muster.sim.sweep.cells import cells_of
     from muster.sim.sweep.comparison import compare
     from muster.sim.sweep.folder import ResultFolder
     from muster.sim.sweep.grid import read_grid
     from muster.sim.sweep.inputs import read_inputs
-    from muster.sim.sweep.progress import Lines
     from muster.sim.sweep.report import write_report
     from muster.sim.sweep.run import run_sweep
     from muster.sim.sweep.table import plain_result, rows_of

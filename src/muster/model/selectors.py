@@ -1,4 +1,4 @@
-"""Matches label selectors, node terms and tolerations against plain mappings."""
+"""Matches label selectors, node terms and tolerations against plain mappings; reads those that kubectl writes."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 
 from muster.model.affinity import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Taint, Toleration
-from muster.model.meta import LabelSelector
+from muster.model.meta import LabelSelector, LabelSelectorRequirement
 from muster.model.pod import PodSpec
 from muster.model.shape import Problem
+
+__all__ = ["selector_of_text"]
 
 LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 NODE_OPERATORS = (*LABEL_OPERATORS, "Gt", "Lt")
@@ -143,3 +145,35 @@ def _check_field(e: NodeSelectorRequirement, path: str) -> None:
     _check(e.key, e.operator, e.values, FIELD_OPERATORS, path)
     if e.key != "metadata.name":
         raise Problem(f"{path}.key", f"{e.key!r} is not a field one can select by", "only metadata.name is")
+
+
+_REQUIREMENT = re.compile(
+    r"\s*(?:(?P<absent>!)\s*(?P<no>[\w./-]+)"
+    r"|(?P<set>[\w./-]+)\s+(?P<in>in|notin)\s*\((?P<values>[^()]*)\)"
+    r"|(?P<key>[\w./-]+)\s*(?P<op>==|=|!=)\s*(?P<value>[\w.-]*)"
+    r"|(?P<present>[\w./-]+))\s*(?:,|$)",
+    re.ASCII,
+)
+
+
+def selector_of_text(text: str) -> LabelSelector:
+    """Returns the selector; raises ValueError with what cannot be read."""
+    found: list[LabelSelectorRequirement] = []
+    at = 0
+    while at < len(text):
+        match = _REQUIREMENT.match(text, at)
+        if match is None:
+            raise ValueError(f"{text[at:]!r} is no label selector (write it like app=web,tier!=db)")
+        at = match.end()
+        if match["absent"]:
+            found.append(LabelSelectorRequirement(key=match["no"], operator="DoesNotExist"))
+        elif match["in"]:
+            values = [value.strip() for value in match["values"].split(",")]
+            operator = "In" if match["in"] == "in" else "NotIn"
+            found.append(LabelSelectorRequirement(key=match["set"], operator=operator, values=values))
+        elif match["op"]:
+            operator = "NotIn" if match["op"] == "!=" else "In"
+            found.append(LabelSelectorRequirement(key=match["key"], operator=operator, values=[match["value"]]))
+        else:
+            found.append(LabelSelectorRequirement(key=match["present"], operator="Exists"))
+    return LabelSelector(match_expressions=found)

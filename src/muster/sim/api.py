@@ -15,8 +15,7 @@ from muster.engine.core.state import State
 from muster.model.finding import Finding, InputError, in_order
 from muster.sim import explain as explaining
 from muster.sim import simulate as simulation
-from muster.sim.applied import changes_between, overlaid, submitted
-from muster.sim.apply_plan import ApplyPlan
+from muster.sim.applied import ApplyPlan, changes_between, overlaid, submitted
 from muster.sim.ask.answer import Answer
 from muster.sim.ask.question import Question
 from muster.sim.ask.trial import Asked

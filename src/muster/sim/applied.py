@@ -21,8 +21,9 @@ from muster.model.kinds import plain
 from muster.model.merge_patch import difference
 from muster.model.meta import Object, timestamp
 from muster.model.meta import key as key_of
+from muster.sim.difference import Difference
 
-__all__ = ["ObjectChange", "changes_between", "overlaid", "submitted"]
+__all__ = ["ApplyPlan", "ObjectChange", "changes_between", "overlaid", "submitted"]
 
 # What containers run: a snapshot does not have it, and no decision depends on it.
 _NOT_IN_SNAPSHOTS = frozenset({"command", "args", "env"})
@@ -118,3 +119,24 @@ def _contained(part: Any, whole: Any) -> bool:
             # The API server adds volumes and tolerations at the end.
             return len(part) <= len(whole) and all(map(_contained, part, whole))
     return bool(part == whole)
+
+
+@dataclass(slots=True)
+class ApplyPlan:
+    """The objects that are created or changed, and what the scheduler decides otherwise because of them."""
+
+    changes: list[ObjectChange]
+    difference: Difference
+    unchanged: int = 0  # objects of the manifests that are in the cluster as they are
+    warnings: list[str] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, object]:
+        """Returns what `muster plan -o json` prints."""
+        plain: dict[str, object] = {
+            "objects": [change.to_dict() for change in self.changes],
+            "unchanged": self.unchanged,
+            **self.difference.to_dict(),
+            "warnings": self.warnings,
+        }
+        configuration = self.difference.second.configuration
+        return plain if configuration is None else {**plain, "configuration": configuration.to_dict()}

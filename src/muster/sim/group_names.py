@@ -1,4 +1,4 @@
-"""The name of a pod's group as users know it: its PodGroup, else its owner, else the pod itself."""
+"""The queue and the group of a pod as users know them: its PodGroup, else its owner, else the pod itself."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from muster.engine.core.jobs import Task
 from muster.engine.core.podgroups import group_name
 from muster.model.meta import controller
 
-__all__ = ["shown_group"]
+__all__ = ["group_of", "queue_of", "shown_group"]
 
 
 def shown_group(task: Task) -> str:
@@ -17,3 +17,15 @@ def shown_group(task: Task) -> str:
         return job.shown
     owner = controller(task.pod.metadata)
     return task.key if owner is None else f"{task.namespace}/{owner.name}"
+
+
+def queue_of(task: Task | None) -> str:
+    """Returns the queue of a pod; "" if another scheduler schedules it."""
+    return task.job.queue_name if task is not None and task.job is not None else ""
+
+
+def group_of(task: Task | None) -> str:
+    """Returns the PodGroup that a pod names; "" if it names none."""
+    if task is None or task.job is None or (not task.job.native and task.job.name == group_name(task.pod)):
+        return ""
+    return task.job.name

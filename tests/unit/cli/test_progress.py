@@ -10,7 +10,7 @@ from pathlib import Path
 
 from builders.files import text
 from builders.manifests import node, pod
-from muster.cli.progress import Progress, duration, pods_placed, progress
+from muster.cli.progress import Lines, Progress, duration, pods_placed, progress
 from muster.cli.sweep import CellsDone
 from muster.engine.core.state import State
 from muster.sim.api import simulate
@@ -89,3 +89,15 @@ def test_a_simulation_counts_the_pods_that_have_a_node() -> None:
         states: list[State] = []
         simulate([node("n1"), pod("a"), pod("b")], started=lambda state: (states.append(state), started(state))[0])
         assert len(states) == 1 and len(states[0].tasks) == 2
+
+
+def test_a_pipe_gets_a_line_every_half_minute() -> None:
+    stream, now = io.StringIO(), [0.0]
+    with Lines(stream, lambda: now[0]) as lines:
+        lines.begin(100, 90)
+        for failed in (False, True, False, False):
+            now[0] += 20
+            lines.finished(failed)
+    assert stream.getvalue().splitlines() == [
+        "92 of 100 cells, 1 failed, about 3 min left", "94 of 100 cells, 1 failed, about 2 min left",
+    ]  # fmt: skip

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from muster.model.selector_text import selector_of_text
-from muster.model.selectors import matches
+from muster.model.selectors import matches, selector_of_text
 
 LABELS = {"app": "web", "example.com/tier": "front"}
 

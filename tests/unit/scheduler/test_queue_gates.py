@@ -10,7 +10,7 @@ from builders.small_cluster import pod_group
 from fakes.stepped_scheduler import Leader
 from muster.cluster.embedded import EmbeddedCluster
 from muster.engine.core.reading import ADMITTED, ALLOCATION_GATE
-from muster.groupctl.controllers.queue_gates import QueueGateController
+from muster.groupctl.controllers.pod_group_service import QueueGateController
 from muster.model.core import Pod, PodSchedulingGate
 from muster.model.scheduling import PodGroup
 

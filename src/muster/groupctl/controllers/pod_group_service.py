@@ -1,17 +1,20 @@
-"""The running controllers of PodGroups: `muster pod-groups`."""
+"""The running controllers of PodGroups: `muster pod-groups`. One of them opens the gates of admitted pods."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from muster.engine.core.reading import ADMITTED, waits_for_queue
+from muster.groupctl.controllers.object_cache import ObjectCache
 from muster.groupctl.controllers.podgroups import KINDS, PodGroupController
-from muster.groupctl.controllers.queue_gates import QueueGateController
 from muster.groupctl.controllers.reconcile_loop import Controller, ReconcileLoop, run_controllers
+from muster.groupctl.controllers.retries import Retries
 from muster.groupctl.controllers.settings import PodGroupSettings
+from muster.model.core import Pod
 from muster.process.application_kinds import Kinds, WorkloadTables
 from muster.process.component import Component
 from muster.process.logs import Log
-from muster.store import Store
+from muster.store import NotFound, Store
 
 
 class PodGroupService(Component):
@@ -50,3 +53,43 @@ class PodGroupService(Component):
             PodGroupController(store, self._scheduler_names, report, custom=kinds),
             QueueGateController(store, report),
         ]
+
+
+class QueueGateController:
+    """Removes the gate of pods that the scheduler has annotated as admitted."""
+
+    def __init__(self, store: Store, report: Callable[[str], None] = lambda _: None) -> None:
+        self._store = store
+        self._cache = ObjectCache(store, (Pod,))
+        self._retries: Retries[str] = Retries(report)
+
+    def run(self) -> bool:
+        now = self._store.clock.now()
+        keys = {
+            change.key: None
+            for change in self._cache.take_changes()
+            if isinstance(change.new, Pod) and _admitted(change.new)
+        }
+        keys.update(dict.fromkeys(self._retries.due(now)))
+        wrote = False
+        for key in keys:
+            with self._retries.attempt(key, now):
+                wrote = self._open(key) or wrote
+        return wrote
+
+    def next_time(self) -> float | None:
+        return self._retries.next_time()
+
+    def _open(self, key: str) -> bool:
+        pod = self._cache.of(Pod).get(key)
+        if pod is None or not _admitted(pod):
+            return False
+        try:
+            self._store.patch(Pod, key, {"metadata": {"uid": pod.metadata.uid}, "spec": {"schedulingGates": None}})
+        except NotFound:
+            return False
+        return True
+
+
+def _admitted(pod: Pod) -> bool:
+    return waits_for_queue(pod) and pod.metadata.annotations.get(ADMITTED) == "true"

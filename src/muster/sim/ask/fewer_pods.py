@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,13 +29,11 @@ from muster.model.quantity import canonical
 from muster.model.requests import amounts, requests
 from muster.model.scheduling import PodGroup
 from muster.sim.ask.answer import FEWER_PODS, Proposal
-from muster.sim.ask.described_sizes import numbers_in, with_number
 from muster.sim.ask.patches import patch_of
 from muster.sim.ask.trial import Asked, Tables
 from muster.workloads import MIN_MEMBER_ANNOTATIONS
 
-__all__ = ["fewer_pods", "sizes"]
-
+__all__ = ["fewer_pods", "numbers_in", "sizes", "with_number"]
 
 @dataclass(frozen=True, slots=True)
 class Size:
@@ -205,3 +204,40 @@ def _of_pods(job: Objects, key: str, group: PodGroup | None) -> Iterator[Size]:
     else:
         yield Size("PodGroup", key, "the Pods", len(pods), least, strict, resized)
 
+
+_NUMBERS = ("replicas", "instances")
+_MINIMUMS = ("minReplicas", "minAvailable")
+Path = tuple[str | int, ...]
+
+
+def numbers_in(workload: ConfiguredApplication) -> Iterator[tuple[Path, int]]:
+    """Yields the path of each number of pods in the spec, and the number."""
+    yield from _numbers(workload.spec, ())
+
+
+def _numbers(value: Any, path: Path) -> Iterator[tuple[Path, int]]:
+    if isinstance(value, list):
+        for i, item in enumerate(value):
+            yield from _numbers(item, (*path, i))
+    elif isinstance(value, dict):
+        for name in _NUMBERS:
+            number = value.get(name)
+            templated = name == "instances" or any("template" in key.lower() for key in value)
+            if isinstance(number, int) and not isinstance(number, bool) and templated:
+                yield (*path, name), number
+        for name, inner in value.items():
+            if "template" not in name.lower():  # what is in a pod template has no replicas
+                yield from _numbers(inner, (*path, name))
+
+
+def with_number(workload: ConfiguredApplication, path: Path, number: int) -> dict[str, Any]:
+    """Returns a copy of the spec with another number there; minimums beside it follow, if they were larger."""
+    spec = deepcopy(workload.spec)
+    at: Any = spec
+    for step in path[:-1]:
+        at = at[step]
+    at[path[-1]] = number
+    for name in _MINIMUMS:
+        if isinstance(at.get(name), int):
+            at[name] = min(at[name], number)
+    return spec

@@ -6,12 +6,15 @@ import asyncio
 import gzip
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import blake2b
 
 from muster.sim.dashboard.answers import ANSWERS, encoded
-from muster.sim.dashboard.views import VIEWS
-from muster.sim.result import Result
+from muster.sim.report.pages import differences
+from muster.sim.report.views import VIEWS as COMPONENTS
+from muster.sim.report.views import View
+from muster.sim.result import Comparison, Result
 
 MIN_COMPRESSED_BYTES = 512
 
@@ -73,3 +76,18 @@ class Rendering:
             raise
         self._parts[name] = part
         return part
+
+
+def _section(view: View, result: Result) -> str:
+    section = replace(view, always=True).section(result)
+    count = f" ({section.count})" if section.count else ""
+    return replace(section, title=section.title + count).html()
+
+
+VIEWS: dict[str, Callable[[Result], str]] = {view.name: partial(_section, view) for view in COMPONENTS}
+"""Name of the view → how it is rendered."""
+
+
+def comparison(compared: Comparison) -> str:
+    """Returns what differs between the decisions of two configurations."""
+    return "\n".join(section.html() for section in differences(compared))

@@ -13,10 +13,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from muster.sim.dashboard import views
 from muster.sim.dashboard.answers import encoded
 from muster.sim.dashboard.inputs import ClusterInput, Input
 from muster.sim.dashboard.renderings import Part, render_all
+from muster.sim.dashboard.renderings import comparison as comparison_html
 from muster.sim.inputs import ConfigText, default_config, load_config
 from muster.sim.report import explanation as explained
 from muster.sim.result import Comparison
@@ -111,6 +111,6 @@ def compute(memory: dict[str, Any], task: Task) -> dict[str, Any]:
         other = load_config(task.other)
         first, second = start.result(config), start.result(other)
         comparison = Comparison((config.text.source, other.text.source), first, second)
-        difference = Part.of(views.comparison(comparison).encode())
+        difference = Part.of(comparison_html(comparison).encode())
         return {**render_all(second), "views/comparison": difference, "comparison": comparison.to_dict()}
     return dict(render_all(known.result(config, task.cycle)))

@@ -8,7 +8,7 @@ from muster.model.markup import escape
 from muster.sim.demo.story import Chapter, Check, Step, in_words
 from muster.sim.report.elements import table
 from muster.sim.report.frame import Section, document
-from muster.sim.report.warnings import warning_list
+from muster.sim.report.summary import warning_list
 
 TITLE = "muster demo: five examples, step by step"
 

@@ -16,7 +16,8 @@ from muster.model.meta import Object, key
 from muster.sim.demo.story import Chapter, Grid, Step
 from muster.sim.explain import Explanation, explain
 from muster.sim.group_controllers import open_cluster
-from muster.sim.report import devices, nodes
+from muster.sim.report.nodes import devices
+from muster.sim.report.nodes import render as nodes
 from muster.sim.simulate import Run
 
 NAMES = ("muster",)  # schedulerName of the demo's pods
@@ -91,7 +92,7 @@ class Stage:
         run = Run(self.scheduler, self.cluster, self.state, log)
         run.until_settled(None)
         result = run.finish()
-        step = Step(asks, list(self.files), self.config, result, nodes.render(result) + devices.render(result))
+        step = Step(asks, list(self.files), self.config, result, nodes(result) + devices(result))
         self.chapter.steps.append(step)
         return step
 

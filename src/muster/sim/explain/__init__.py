@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from muster.cycle.requirements import warnings
 from muster.cycle.scheduler import Scheduler
+from muster.engine.core.plan import Plan
 from muster.engine.core.session import Log, silent
-from muster.engine.core.state import Objects
+from muster.engine.core.state import Objects, State
 from muster.engine.placement.trace import explain as trace
-from muster.engine.placement.turns import TurnKind
+from muster.engine.placement.turns import TurnKind, Turns
 from muster.model.finding import InputError
-from muster.sim.eviction_options import eviction_options
-from muster.sim.explain.evicted import evicted_pod, evictions_for
+from muster.sim.eviction_options import ClaimWatch, EvictedPod, eviction_options
 from muster.sim.explain.explanation import Decision, Explanation, deciding
 from muster.sim.explain.moments import Record, Recorder, View, Viewer
 from muster.sim.explain.node_sets import SetTrace, sets_tried
@@ -23,7 +23,6 @@ from muster.sim.simulate import Run
 from muster.sim.summary import gpu_fragmentation
 
 __all__ = ["Decision", "Explanation", "SetTrace", "explain", "sets_tried"]
-
 
 def explain(
     scheduler: Scheduler,
@@ -182,3 +181,50 @@ def _before(
     job, queue = (task.job.shown, task.job.queue_name) if task.job is not None else ("", "")
     warned = list(dict.fromkeys([*warned, *plan.warnings]))
     return Explanation(task.key, job, queue, nodes, decision, warned, fragmentation, tried, evictions=options)
+
+
+_ACTIONS = ("preempt", "reclaim")
+
+
+class _Watcher:
+    """Observes the claims of one cycle for one pod."""
+
+    def __init__(self, pod: str, cycle: int) -> None:
+        self.claims = ClaimWatch(pod)
+        self._cycle = cycle
+
+    def begin(self, cycle: int) -> Turns | None:
+        return Turns(lambda task: False, claims=self.claims) if cycle == self._cycle else None
+
+    def end(self, cycle: int, plan: Plan) -> None:
+        """The first run has the decisions."""
+
+
+def evicted_pod(again: Callable[[], Run], result: Result, pod: str) -> dict[str, object] | None:
+    """Returns the last eviction of the pod with its reason; None if the run did not evict it."""
+    last = next(((c.number, e) for c in reversed(result.history) for e in c.evictions if e.pod == pod), None)
+    if last is None:
+        return None
+    cycle, eviction = last
+    if eviction.rule in _ACTIONS:
+        run = again()
+        run.observer = watcher = _Watcher(pod, cycle)
+        run.until_settled(cycle)
+        if watcher.claims.evicted is not None:
+            return watcher.claims.evicted.to_dict(cycle)
+        why = "by Volcano's rules, pods go in victim order until the claimer fits"
+        return EvictedPod(eviction.by, eviction.rule, "victim-order", eviction.node, why).to_dict(cycle)
+    why = "not the scheduler but a policy evicts it"
+    return EvictedPod(eviction.by, eviction.rule, "policy", eviction.node, why).to_dict(cycle)
+
+
+def evictions_for(result: Result, state: State, job: str, before: int) -> list[str]:
+    """Returns a note for each cycle before the given one that evicted pods for the job."""
+    pods = {key for key, task in state.tasks.items() if task.job is not None and task.job.shown == job}
+    notes = []
+    for cycle in result.history[: max(before - 1, 0)]:
+        mine = [e for e in cycle.evictions if e.by in pods]
+        if mine:
+            count = f"{len(mine)} pod{'s' * (len(mine) > 1)}"
+            notes.append(f"cycle {cycle.number} evicted {count} for {job} ({mine[0].rule}): see --cycle {cycle.number}")
+    return notes

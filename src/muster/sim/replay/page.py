@@ -22,7 +22,7 @@ from muster.sim.replay.tables import SummaryTable, group_tables, reason_tables, 
 from muster.sim.replay.timelines import Timeline, overlays, queue_shares, stacks
 from muster.sim.report.elements import table
 from muster.sim.report.frame import Section, document, section
-from muster.sim.report.warnings import warning_list
+from muster.sim.report.summary import warning_list
 
 
 def page(replays: Sequence[Replay], title: str, origin: Sequence[tuple[str, str]] = ()) -> str:

@@ -13,6 +13,7 @@ from string import ascii_lowercase, ascii_uppercase
 from muster.model.markup import escape
 from muster.model.natural_order import natural
 from muster.model.quantity import display
+from muster.sim.result import Result
 
 HUES = 24  # classes h0 to h23 of the style sheet
 LETTERS = ascii_uppercase + ascii_lowercase
@@ -128,3 +129,26 @@ def bar(pieces: Iterable[Piece], marks: Mapping[str, float] | None = None) -> st
         side = f'x="{place - 1:.4g}%" text-anchor="end"' if place > 50 else f'x="{place + 1.5:.4g}%"'
         drawn.append(f'<text class="marked" {side} y="75%">{escape(letter)}</text>')
     return f'<svg class="track" aria-hidden="true" focusable="false">{"".join(drawn)}</svg>'
+
+
+class QueueMarks:
+    """A letter and a colour for each queue of a run, the same in all views."""
+
+    def __init__(self, result: Result) -> None:
+        jobs = result.state.jobs.values()
+        self.queues: Sequence[str] = sorted(
+            {*result.summary.queues, *(job.queue_name for job in jobs if job.tasks)}, key=natural
+        )
+        self._letters = letters(self.queues)
+        self._hues = {name: hue(i) for i, name in enumerate(self.queues)}
+
+    def kind(self, queue: str) -> str:
+        """Returns the class of the queue's colour."""
+        return self._hues.get(queue, "other")
+
+    def letter(self, queue: str) -> str:
+        """Returns the letter of the queue; a dot for pods of other schedulers."""
+        return self._letters.get(queue, "·")
+
+    def letter_box(self, queue: str) -> str:
+        return f'<b class="letter {self.kind(queue)}">{self.letter(queue)}</b>'

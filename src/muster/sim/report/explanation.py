@@ -20,7 +20,7 @@ from muster.sim.report.elements import (
     table,
     without_numbers,
 )
-from muster.sim.report.warnings import warning_list
+from muster.sim.report.summary import warning_list
 
 MAX_NODES = 40  # rows of the heat map
 MAX_OPTIONS = 20

@@ -17,7 +17,7 @@ from muster.model.natural_order import natural
 from muster.model.pod_states import is_terminating
 from muster.model.topology import HyperNode, Topology
 from muster.plugins.nodegroup.group_classes import LABEL
-from muster.sim.report.task_names import queue_of
+from muster.sim.group_names import queue_of
 from muster.sim.result import Result
 
 BEFORE, NEW, LEAVING = "before", "new", "leaving"

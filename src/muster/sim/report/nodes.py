@@ -1,4 +1,7 @@
-"""The nodes: a box for each with its resources and pods; above `MAX_BOXES` nodes a small square for each."""
+"""The nodes: a box for each with its resources and pods; above `MAX_BOXES` nodes a small square for each.
+
+Below them their devices: Ascend chips in their rings and shared GPUs, with the pods that use them.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,10 @@ from collections.abc import Collection, Sequence
 from muster.engine.core.jobs import Task
 from muster.model.markup import escape
 from muster.model.quantity import display
-from muster.sim.report.elements import LETTERS, Piece, amounts, attribute, bar, empty, shown
+from muster.sim.group_names import queue_of
+from muster.sim.report.elements import LETTERS, Piece, QueueMarks, amounts, attribute, bar, empty, shown
 from muster.sim.report.node_use import STATES, NodeUse, in_order, nodes_of, placed_pods, state_of
 from muster.sim.report.squares import squares
-from muster.sim.report.task_names import QueueMarks, queue_of
 from muster.sim.result import Result
 
 MAX_BOXES = 50
@@ -96,3 +99,30 @@ def _pod(result: Result, task: Task, marks: QueueMarks, placed: Collection[str])
         f'<li class="pod {marks.kind(queue)} {state}"{attribute("pod", task.key)}><b>{marks.letter(queue)}</b>{mark} '
         f'{shown(task.key)} <span class="soft">{shown(request)}</span></li>'
     )
+
+
+MAX_DRAWN = 32  # nodes
+MAX_TEXTS = 500  # further nodes, as text
+
+
+def devices(result: Result) -> str:
+    """Draws the devices of the first nodes, those with new pods first; of many nodes the others are shown as text."""
+    if not result.pictures:
+        return ""
+    changed = set(result.binds.values())
+    nodes = sorted(result.pictures, key=lambda name: (name not in changed, name))
+    drawn = "".join(
+        f'<div class="devices-of"{attribute("node", name)}>{"".join(p.html() for p in result.pictures[name])}</div>'
+        for name in nodes[:MAX_DRAWN]
+    )
+    others = nodes[MAX_DRAWN : MAX_DRAWN + MAX_TEXTS]
+    texts = "\n\n".join(escape(picture.text()) for name in others for picture in result.pictures[name])
+    left = len(nodes) - MAX_DRAWN - len(others)
+    more = f'<p class="soft">and {left:,} nodes more</p>' if left > 0 else ""
+    folded = (
+        f'<details><summary>{len(others):,} further nodes as text</summary><pre tabindex="0">{texts}</pre>{more}'
+        "</details>"
+        if others
+        else ""
+    )
+    return f'<p class="soft">{len(nodes):,} nodes with devices.</p><div class="devices">{drawn}</div>{folded}'

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from muster.model.quantity import display
 from muster.sim.difference import Difference, GroupDifference
-from muster.sim.report import figures
 from muster.sim.report.elements import empty, shown, table
 from muster.sim.report.frame import Section, document
+from muster.sim.report.summary import summary
 from muster.sim.report.views import VIEWS
 from muster.sim.result import Comparison, Result
 
@@ -20,7 +20,7 @@ Rows = Iterable[Sequence[str]]
 def page(result: Result, title: str, origin: Sequence[tuple[str, str]] = (), only: str = "") -> str:
     """Returns the report of one run. `origin`: rows that say how it was made; `only`: what a filter leaves of it."""
     sections = [view.section(result) for view in VIEWS]
-    return document(title, sections, lead=figures.render(result) + _only(only), origin=origin)
+    return document(title, sections, lead=summary(result) + _only(only), origin=origin)
 
 
 def _only(only: str) -> str:

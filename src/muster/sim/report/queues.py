@@ -8,8 +8,7 @@ from muster.engine.core.jobs import Queue
 from muster.engine.core.resources import exact_sum
 from muster.model.natural_order import natural
 from muster.model.quantity import display
-from muster.sim.report.elements import Piece, attribute, bar, empty, html_table, shown
-from muster.sim.report.task_names import QueueMarks
+from muster.sim.report.elements import Piece, QueueMarks, attribute, bar, empty, html_table, shown
 from muster.sim.result import Result
 from muster.sim.summary import QueueShare
 

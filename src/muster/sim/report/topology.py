@@ -9,9 +9,9 @@ import numpy as np
 
 from muster.engine.core.state import State
 from muster.engine.domains.domain_tree import Cut, DomainTree
+from muster.sim.group_names import group_of
 from muster.sim.report.elements import LETTERS, OTHER_LETTER, attribute, hue, letters, shown
 from muster.sim.report.node_use import domain_trees
-from muster.sim.report.task_names import group_of
 from muster.sim.result import Result
 
 MAX_NAMED = 100  # nodes; of a larger tree the nodes are squares without names

@@ -5,21 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from muster.sim.report import (
-    devices,
-    evictions,
-    gangs,
-    groups,
-    nodes,
-    placements,
-    policies,
-    queues,
-    timeline,
-    topology,
-    waiting,
-    warnings,
-)
+from muster.sim.report import gangs, nodes, queues, topology, waiting
+from muster.sim.report.decisions import evictions, placements, timeline
 from muster.sim.report.frame import Section
+from muster.sim.report.node_groups import node_groups, policies
+from muster.sim.report.nodes import devices
+from muster.sim.report.summary import warning_count, warnings
 from muster.sim.result import Result
 
 
@@ -42,16 +33,16 @@ class View:
 
 
 VIEWS: tuple[View, ...] = (
-    View("warnings", "Warnings", warnings.render, "There are no warnings.", warnings.count),
+    View("warnings", "Warnings", warnings, "There are no warnings.", warning_count),
     View("waiting", "Waiting pods", waiting.render, "No pod waits.", lambda r: len(r.pending), always=True),
-    View("evictions", "Evictions", evictions.render, "No pod is evicted.", lambda r: len(r.evictions), always=True),
+    View("evictions", "Evictions", evictions, "No pod is evicted.", lambda r: len(r.evictions), always=True),
     View("queues", "Queues", queues.render, "No queue is in use.", lambda r: len(r.summary.queues), always=True),
     View("gangs", "Gangs", gangs.render, "There are no gangs.", lambda r: len(gangs.gangs(r))),
     View("nodes", "Nodes", nodes.render, "There are no nodes.", lambda r: len(r.state.nodes), always=True),
-    View("groups", "Node groups", groups.render, "There are no NodeGroups."),
+    View("groups", "Node groups", node_groups, "There are no NodeGroups."),
     View("topology", "Topology", topology.render, "There is no Topology and no HyperNode."),
-    View("devices", "Devices", devices.render, "No node has Ascend chips or shared GPUs."),
-    View("policies", "Policies", policies.render, "There are no policies of node groups."),
-    View("timeline", "Timeline", timeline.render, "No cycle has run."),
-    View("placements", "Placements", placements.render, "This run placed no pod.", lambda r: len(r.binds)),
+    View("devices", "Devices", devices, "No node has Ascend chips or shared GPUs."),
+    View("policies", "Policies", policies, "There are no policies of node groups."),
+    View("timeline", "Timeline", timeline, "No cycle has run."),
+    View("placements", "Placements", placements, "This run placed no pod.", lambda r: len(r.binds)),
 )

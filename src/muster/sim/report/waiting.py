@@ -7,8 +7,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from muster.model.natural_order import natural
+from muster.sim.group_names import queue_of
 from muster.sim.report.elements import attribute, empty, html_table, names, shown, without_numbers
-from muster.sim.report.task_names import queue_of
 from muster.sim.result import Result
 
 MAX_CAUSES = 100

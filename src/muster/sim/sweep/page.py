@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from muster.model.markup import escape
 from muster.sim.replay.charts import Axis, bar_chart, bar_rows, figure, spread
 from muster.sim.report.elements import html_table, table
-from muster.sim.report.figures import figures
 from muster.sim.report.frame import Section, document, section
-from muster.sim.report.warnings import warning_list
+from muster.sim.report.summary import figures, warning_list
 from muster.sim.sweep.comparison import Best, Comparison, Contender
 from muster.sim.sweep.figures import COMPARED, Figure
 from muster.sim.sweep.reasons import explain, side_effects, with_spread

@@ -7,8 +7,8 @@ from muster.cluster.embedded import EmbeddedCluster
 from muster.cluster.memory import MemoryStore
 from muster.engine.core.podgroups import GROUP, QUEUE_NAME
 from muster.engine.core.reading import ADMITTED, ALLOCATION_GATE
+from muster.groupctl.controllers.pod_group_service import QueueGateController
 from muster.groupctl.controllers.podgroups import PodGroupController
-from muster.groupctl.controllers.queue_gates import QueueGateController
 from muster.model.batch import Deployment, Job, ReplicaSet, StatefulSet
 from muster.model.core import Pod
 from muster.model.meta import Object, key

@@ -14,7 +14,7 @@ from muster.model.pod_states import eviction_annotations
 from muster.sim.dashboard import answers
 from muster.sim.dashboard.live import DashboardService, History, _is_visible
 from muster.sim.dashboard.observe import COMPUTED, observed
-from muster.sim.dashboard.views import VIEWS
+from muster.sim.dashboard.renderings import VIEWS
 from muster.sim.inputs import default_config, load_config
 from muster.store import Change
 

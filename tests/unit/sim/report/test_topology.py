@@ -6,8 +6,8 @@ from builders.files import manifests, scheduler
 from builders.manifests import group, manifest, node, pod, state_of
 from builders.small_cluster import member_pod, pod_group, task
 from muster.engine.core.podgroups import GROUP
+from muster.sim.group_names import group_of
 from muster.sim.report.pages import page
-from muster.sim.report.task_names import group_of
 from muster.sim.report.topology import render as trees
 from muster.sim.result import Result
 from muster.sim.simulate import simulate

@@ -9,8 +9,10 @@ from builders.files import full_cluster, manifests, scheduler
 from builders.manifests import Manifest, group, manifest, node, pod, queue
 from builders.pages import self_contained
 from muster.sim.api import simulate as simulate_files
-from muster.sim.report import evictions, gangs, groups, nodes, policies, queues, timeline, waiting
+from muster.sim.report import gangs, nodes, queues, waiting
+from muster.sim.report.decisions import evictions, timeline
 from muster.sim.report.frame import Section, document
+from muster.sim.report.node_groups import node_groups, policies
 from muster.sim.report.pages import page
 from muster.sim.report.views import VIEWS
 from muster.sim.result import Result
@@ -74,12 +76,12 @@ def test_incomplete_gangs_come_first() -> None:
 
 
 def test_evictions_name_the_claimer_and_the_cycle() -> None:
-    assert "default/low-2 n1 default/boss preempt 1" in words(evictions.render(run(*full_cluster())))
+    assert "default/low-2 n1 default/boss preempt 1" in words(evictions(run(*full_cluster())))
 
 
 def test_the_timeline_has_a_row_for_each_cycle_that_did_something() -> None:
     result = run(*full_cluster())
-    html = timeline.render(result)
+    html = timeline(result)
     acted = [record.number for record in result.history if record.binds or record.evictions]
     assert [int(n) for n in re.findall(r'data-cycle="(\d+)"', html)] == acted
 
@@ -99,12 +101,12 @@ def test_few_nodes_are_boxes_and_many_are_squares_by_rack() -> None:
 def test_node_groups_show_their_nodes() -> None:
     api = "groupmanagement.kubeedge.io/v1alpha1"
     made = manifest(api, "NodeGroup", "east", spec={"nodes": ["n1", "gone"]})
-    assert re.search(r"east 1 of 1 cpu 1 of 8 .*n1", words(groups.render(run(node("n1"), made, pod("p")))))
+    assert re.search(r"east 1 of 1 cpu 1 of 8 .*n1", words(node_groups(run(node("n1"), made, pod("p")))))
 
 
 def test_policies_show_counts_and_the_pods_that_they_move() -> None:
     case = Path(__file__).parents[3] / "cases" / "groups" / "design-example" / "cluster.yaml"
-    text = words(policies.render(simulate_files(case)))
+    text = words(policies(simulate_files(case)))
     assert "hangzhou D 3 3 3 none" in text
     assert "default/nginx-5d4-2 node-c beijing propagation" in text
 

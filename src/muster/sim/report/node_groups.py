@@ -1,5 +1,5 @@
-"""PropagationPolicies and OverridePolicies: desired and current pods of each application in each node group, and the
-moves between groups."""
+"""NodeGroups and their policies: the nodes of each group, the desired and the current pods of each application in each
+group, and the moves between groups."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from collections.abc import Iterator
 from muster.groupctl.controllers.override import RULE as OVERRIDE
 from muster.groupctl.controllers.propagation import RULE as PROPAGATION
 from muster.model.groups import BoundApplication, NodeGroup, OverridePolicy, PropagationPolicy
-from muster.sim.report.elements import Piece, attribute, bar, empty, html_table, node_link, pod_link, shown
+from muster.model.natural_order import natural
+from muster.sim.report.elements import Piece, attribute, bar, empty, html_table, names, node_link, pod_link, shown
+from muster.sim.report.node_use import nodes_of
+from muster.sim.report.squares import totals
 from muster.sim.result import Result
 
 MAX_MOVES = 100
 HEAD = ("application", "node group", "", "current", "desired", "ready", "to do")
 
 
-def render(result: Result) -> str:
+def policies(result: Result) -> str:
     """Returns a table for each policy, and the pods that it moves: those that it evicts in this run."""
     parts = []
     both: list[tuple[str, PropagationPolicy | OverridePolicy]] = [
@@ -71,3 +74,23 @@ def _moves(result: Result, policy: str, rule: str) -> str:
     ]
     more = empty(f"and {len(moves) - MAX_MOVES:,} more") if len(moves) > MAX_MOVES else ""
     return html_table(("evicted pod", "node", "node group", "rule"), rows, f"Moves by {policy}") + more if moves else ""
+
+
+def node_groups(result: Result) -> str:
+    """Returns a table of the NodeGroups with their nodes."""
+    found = result.of(NodeGroup)
+    if not found:
+        return ""
+    nodes = {node.name: node for node in nodes_of(result)}
+    rows = []
+    for name in sorted(found, key=natural):
+        group = found[name]
+        members = sorted(group.status.contained_nodes, key=natural)
+        use = totals(nodes[member] for member in members if member in nodes).partition(": ")[2]
+        state = "; ".join(f"{c.type} {c.status}: {c.message or c.reason}" for c in group.status.conditions)
+        rows.append(
+            f"<td{attribute('group', name)}>{shown(name)}</td><td class=\"n\">{group.status.ready_nodes:,} of "
+            f"{len(members):,}</td><td>{shown(use)}</td><td>{names(members, 'node') or '–'}</td><td>{shown(state)}</td>"
+        )
+    head = ("node group", "ready nodes", "in use", "nodes", "status")
+    return html_table(head, rows, "Node groups")
