@@ -66,7 +66,7 @@ MUTANTS = [
     Mutant("engine/volumes/volume_match.py", "the largest volume first",
            "            row.sort()\n", "            row.sort(reverse=True)\n"),
     # --- plugins
-    Mutant("plugins/gang.py", "pods that ask for nothing do not count for the minimum",
+    Mutant("plugins/gang.py", "pods that request nothing do not count for the minimum",
            "short = max(job.min_available - job.ready - job.best_effort_pending, 0)",
            "short = max(job.min_available - job.ready, 0)"),
     Mutant("plugins/gang.py", "a job at its minimum gives a pod",

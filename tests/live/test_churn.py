@@ -82,7 +82,7 @@ async def _delete(
 
 
 def held(api: Api, namespace: str) -> int:
-    """Thousandths of a cpu that pods with a node ask for."""
+    """Thousandths of a cpu that pods with a node request."""
     pods = api.list(f"/api/v1/namespaces/{namespace}/pods")
     bound = [one for one in pods if one["spec"].get("nodeName")]
     return sum(milli(c["resources"]["requests"]["cpu"]) for one in bound for c in one["spec"]["containers"])

@@ -236,7 +236,7 @@ def test_chips_in_a_number_that_no_board_serves_are_refused(
     }  # fmt: skip
     with pytest.raises(Refused) as three:
         api.create(job)
-    assert "asks for 3 chips, not 1, 2, 4, 8" in three.value.message
+    assert "requests 3 chips, not 1, 2, 4, 8" in three.value.message
     job["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]["huawei.com/Ascend910"] = "4"
     api.create(job)
 

@@ -105,7 +105,7 @@ def check_gangs(end: End, plan: Plan, config: Config) -> None:
         if not any(k in plan.binds for k in members):
             continue
         runs = [k for k in members if k in plan.binds or _ready(end.pods[k])]
-        # pods that ask for nothing count while they wait for backfill
+        # pods that request nothing count while they wait for backfill
         later = [k for k in members if k not in runs and not end.pods[k].spec.node_name and _empty(end.pods[k])]
         assert len(runs) + len(later) >= group.spec.min_member, f"{name}: {len(runs)} of {group.spec.min_member}"
         roles = group.spec.min_task_member

@@ -213,7 +213,7 @@ def test_no_gpu_has_more_than_its_parts_and_undoing_is_exact(stream: list[tuple[
 
 
 def with_shares(rng: random.Random, objects: list[Object]) -> None:
-    """Lets pods of random clusters ask for parts of GPUs."""
+    """Lets pods of random clusters request parts of GPUs."""
     for at, one in enumerate(objects):
         if isinstance(one, Node) and rng.random() < 0.7:
             offered = {**one.status.allocatable, "nvidia.com/gpu": str(rng.choice([1, 2, 4]))}

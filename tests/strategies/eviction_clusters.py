@@ -175,7 +175,7 @@ class _Cluster:
             self.writer.budget(job)
 
     def _drop_unmet_racks(self, job: DrawnJob, placed: list[str]) -> None:
-        """A running job that does not lie in one rack does not ask for one."""
+        """A running job that does not lie in one rack does not require one."""
         racks = [self.labels[node][RACK] for node in placed]
         if len(set(racks)) > 1:
             job.group_notes = {}

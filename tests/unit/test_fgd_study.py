@@ -44,7 +44,7 @@ def study() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Eight nodes of two models, and pods that ask for 0.9 and for 2 times their GPUs."""
+    """Eight nodes of two models, and pods that request 0.9 and 2 times their GPUs."""
     made = tmp_path_factory.mktemp("openb")
     with (made / "openb_node_list_gpu_node.csv").open("w", newline="") as file:
         rows = csv.writer(file)

@@ -1,6 +1,6 @@
 """The order of the pods and of the nodes in one run, as the study's simulator draws them from its seed.
 
-The pods are shuffled. Where they ask for less than 1.3 times all GPUs, random copies follow; where they ask for more,
+The pods are shuffled. Where they request less than 1.3 times all GPUs, random copies follow; where they request more,
 random pods are removed. Then the nodes get a random order, which decides between nodes with equal scores.
 """
 

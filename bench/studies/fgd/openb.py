@@ -30,7 +30,7 @@ class NodeRow:
 
 @dataclass(frozen=True, slots=True)
 class PodRow:
-    """What a pod of the list asks for; equal pods are equal rows."""
+    """What a pod of the list requests; equal pods are equal rows."""
 
     cpu: int  # milli
     memory: int  # bytes
@@ -40,7 +40,7 @@ class PodRow:
 
     @property
     def demand(self) -> int:
-        """Returns the thousandths of GPUs that it asks for."""
+        """Returns the thousandths of GPUs that it requests."""
         return self.gpus * self.milli
 
     @property

@@ -309,7 +309,7 @@ class _Reader:
                     made -= number
                     message = f"{path}: with {number:,} pods more there are over {MAX_PODS:,}, which is too many"
                     place = manifests.where.place(kind, name)
-                    self.report("error", place, path, f"{kind} {name}", "too-many-pods", message, "ask for fewer")
+                    self.report("error", place, path, f"{kind} {name}", "too-many-pods", message, "request fewer")
                     del of_kind[name]
                     manifests.where.forget(kind, name)
 

@@ -70,7 +70,7 @@ def _named_by(config: ConfigMap, place: Location, table: KindTable, findings: li
 
 
 def fault_findings(obj: ConfiguredApplication, place: Location, about: str) -> Iterator[Finding]:
-    """Yields what a description asks for and the object does not have."""
+    """Yields what a description requires and the object does not have."""
     description = description_of(type(obj))
     if description is None:
         return

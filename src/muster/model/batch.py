@@ -172,7 +172,7 @@ class ControllerRevision(Object, kw_only=True):
 
 
 class JobScheduling(Partial, kw_only=True):
-    """1.37: what the PodGroup of the Job asks for."""
+    """1.37: what the PodGroup of the Job requests."""
 
     scheduling_policy: SchedulingPolicy | None = None
     scheduling_constraints: SchedulingConstraints | None = None

@@ -54,7 +54,7 @@ class ExtenderArgs(Struct):
 
 
 class FilterResult(Struct, rename="pascal"):
-    """The nodes that pass, in the form asked for, and why the others do not."""
+    """The nodes that pass, in the requested form, and why the others do not."""
 
     nodes: dict[str, Any] | None = None
     node_names: list[str] | None = None

@@ -67,7 +67,7 @@ def requests(spec: PodSpec, path: str = "spec") -> Amounts:
         total = _of_pod(spec, path, _of_container)
     for name, n in total.items():
         if n > MAX_REQUEST:
-            raise QuantityError(f"{path}: asks for more {name} in all than any node could have", "ask for less")
+            raise QuantityError(f"{path}: requests more {name} in all than any node could have", "request less")
     total["pods"] = 1
     return total
 

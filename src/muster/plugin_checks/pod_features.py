@@ -1,4 +1,4 @@
-"""What the pods of random clusters request and ask for."""
+"""What the pods of random clusters request, of resources and otherwise."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _PREFERS = {
         ]
     }
 }
-# What a pod may ask for besides resources.
+# What a pod may request besides resources.
 PLAIN_POD_RULES: tuple[dict[str, Any], ...] = (
     {},
     {},

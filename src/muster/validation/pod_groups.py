@@ -78,23 +78,23 @@ def _requests(session: Session, job: Job, locator: Locator) -> Iterator[Finding]
         return
     min_resources = job.min_resources if "enqueue" in session.config.actions and job.is_pending else None
     smallest = _smallest(job)
-    for what, needs in (("minResources asks", min_resources or {}), ("its smallest pods ask", smallest)):
+    for what, needs in (("minResources requests", min_resources or {}), ("its smallest pods request", smallest)):
         for name, amount in sorted(needs.items()):
             limit = queue.capability.get(name) if queue is not None else None
             total = amount + (job.allocated.get(name, 0) if needs is smallest else 0)
             row = nodes.axis.rows.get(name)
             allocatable = exact_sum(nodes.alloc[row]) if row is not None else 0
             if limit is not None and queue is not None and total > limit:
-                request = f"{what} for {display(name, total)} of {name} in all"
+                request = f"{what} {display(name, total)} of {name} in all"
                 message = f"{request}, more than the capability {display(name, limit)} of queue {queue.name}"
-                fix = f"raise capability of queue {queue.name}, or ask for less"
+                fix = f"raise capability of queue {queue.name}, or request less"
                 yield locator.finding("error", *_subject(job, session), "over-capability", message, fix)
             elif amount > allocatable:
-                request = f"{what} for {display(name, amount)} of {name} in all"
+                request = f"{what} {display(name, amount)} of {name} in all"
                 message = f"{request}, more than all nodes have together ({display(name, allocatable)})"
                 # Not every plugin that votes in enqueue compares minResources with the nodes.
                 severity: Severity = "error" if needs is smallest else "warning"
-                fix = "ask for less, or add nodes"
+                fix = "request less, or add nodes"
                 yield locator.finding(severity, *_subject(job, session), "over-cluster", message, fix)
 
 
@@ -109,7 +109,7 @@ def _usable_nodes(session: Session, job: Job, capacity: EmptyClusterCapacity, lo
     if lacking is not None and lacking[1]:  # `pods` reports a pod that fits on no node
         task, able, needed = lacking
         message = f"needs {needed} pods like {task.key}, but the nodes that they may use have room for {able} if empty"
-        fix = "lower minMember, ask for less, or let the pods use more nodes"
+        fix = "lower minMember, request less, or let the pods use more nodes"
         yield locator.finding("error", *_subject(job, session), "over-nodes", message, fix)
 
 

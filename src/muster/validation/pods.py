@@ -128,8 +128,8 @@ def _over_capability(session: Session, task: Task) -> Iterator[tuple[str, str]]:
             most = queue.capability.get(name)
             if most is not None and amount > most:
                 asked, there = display(name, amount), display(name, most)
-                message = f"asks for {asked} of {name}, more than the capability {there} of queue {queue.name}"
-                yield message, f"raise capability of queue {queue.name}, or ask for less"
+                message = f"requests {asked} of {name}, more than the capability {there} of queue {queue.name}"
+                yield message, f"raise capability of queue {queue.name}, or request less"
         queue = session.queues.get(queue.parent) if in_tree else None
 
 
@@ -144,8 +144,8 @@ def _never(session: Session, task: Task) -> tuple[str, str, str] | None:
             asked, there = display(name, amount), display(name, most)
             none = "no node has any" if most == 0 else f"no node has more than {there}"
             near = nearest(name, [n for n, r in nodes.axis.rows.items() if nodes.alloc[r].any()]) if most == 0 else None
-            fix = f"did you mean {near}?" if near else "ask for less, or add a larger node"
-            return "too-large", f"asks for {asked} of {name}, but {none}", fix
+            fix = f"did you mean {near}?" if near else "request less, or add a larger node"
+            return "too-large", f"requests {asked} of {name}, but {none}", fix
     excluded: Bools = np.any(nodes.alloc < request[:, None], axis=0)
     counts: Counter[str] = Counter({"too small": int(excluded.sum())})
     codes: set[str] = {"too-large"} if excluded.any() else set()

@@ -1,6 +1,6 @@
 """Applies a description to an object: its pod sets with their minima, its gangs, queue and priority.
 
-What a description asks for and does not find is a fault with the field and the reason; the rest of the object is read.
+What a description requires and does not find is a fault with the field and the reason; the rest of the object is read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAX_PODS = 200_000
 
 
 class Fault(NamedTuple):
-    """Something that a description asks for and the object does not have."""
+    """Something that a description requires and the object does not have."""
 
     path: str  # the field of the description
     message: str

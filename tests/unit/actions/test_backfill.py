@@ -1,4 +1,4 @@
-"""backfill: pods that ask for nothing find nodes by filters and scores alone."""
+"""backfill: pods that request nothing find nodes by filters and scores alone."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def test_a_job_makes_no_more_pods_than_it_needs(tmp_path: Path) -> None:
 def test_a_request_that_no_sum_could_hold_is_refused(tmp_path: Path) -> None:
     huge = pod("p")
     huge["spec"]["containers"][0]["resources"]["requests"] = {"memory": "64Pi"}
-    assert "asks for more memory in all than any node could have" in refused(tmp_path, huge)
+    assert "requests more memory in all than any node could have" in refused(tmp_path, huge)
 
 
 @pytest.mark.parametrize("plugin", ["proportion", "capacity", "drf"])

@@ -1,4 +1,4 @@
-"""Which Jobs become gangs, and what their groups ask for."""
+"""Which Jobs become gangs, and what their groups request."""
 
 from __future__ import annotations
 

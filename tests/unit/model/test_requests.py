@@ -1,4 +1,4 @@
-"""A pod asks for what Kubernetes says it asks for."""
+"""A pod requests what Kubernetes says it requests."""
 
 from __future__ import annotations
 
@@ -121,5 +121,5 @@ def test_a_bad_request_is_named_by_its_path(spec: PodSpec, path: str) -> None:
 
 
 def test_a_pod_cannot_ask_for_more_than_a_column_holds() -> None:
-    with pytest.raises(QuantityError, match="spec: asks for more memory in all"):
+    with pytest.raises(QuantityError, match="spec: requests more memory in all"):
         requests(PodSpec(containers=[container(memory="1Ei"), container(memory="1Ei")]))

@@ -59,7 +59,7 @@ def test_a_rounding_error_is_not_taken_off_what_a_queue_was_given() -> None:
 
 
 def two(**spec: Any) -> State:
-    """10 cpu; queue a holds 6 and asks for 9, queue b asks for 9."""
+    """10 cpu; queue a holds 6 and requests 9, queue b requests 9."""
     return state_of(
         node(cpu=10, memory="10Gi"), queue("a", **spec), queue("b"), job("ja", "a", 6, 3), job("jb", "b", 0, 9)
     )
@@ -99,7 +99,7 @@ def test_dimensions_that_the_pod_does_not_ask_for_do_not_hold_it_back() -> None:
 
 
 def test_overused_is_full_in_every_dimension() -> None:
-    # a deserves 2 cpu and 3 pods (it asks for three), and holds 2 cpu in 2 pods
+    # a deserves 2 cpu and 3 pods (it requests three), and holds 2 cpu in 2 pods
     state = state_of(
         node(cpu=4, memory="10Gi"), queue("a"), queue("b"), job("jb", "b", 0, 4),
         job("ja", "a", 2), group("rest", "a", phase="Inqueue"), pod("free", "rest", requests={}),

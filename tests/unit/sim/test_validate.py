@@ -49,7 +49,7 @@ def test_of_many_names_only_some_are_listed() -> None:
 @pytest.mark.parametrize(
     ("documents", "code", "message"),
     [
-        ([pod("p", cpu="5")], "too-large", "asks for 5 of cpu, but no node has more than 4"),
+        ([pod("p", cpu="5")], "too-large", "requests 5 of cpu, but no node has more than 4"),
         ([pod("p", nodeSelector={"disk": "ssd"})], "node-affinity", "no node could ever take it"),
         ([pod("p", group="g")], "no-group", "pod group default/g does not exist"),
         ([pod("p", annotations={"scheduling.volcano.sh/queue-name": "x"})], "no-queue", "queue x does not exist"),
@@ -61,7 +61,7 @@ def test_of_many_names_only_some_are_listed() -> None:
         ),
         (
             [group("g", minMember=2), *(pod(f"p{i}", group="g", cpu="3") for i in range(2))],
-            "over-cluster", "ask for 6 of cpu in all, more than all nodes have together (4)",
+            "over-cluster", "request 6 of cpu in all, more than all nodes have together (4)",
         ),
         ([queue("default"), queue("a", parent="b")], "queue-parent", "there is no such queue"),
         ([queue("default"), queue("a", parent="a")], "queue-cycle", "a → a"),

@@ -1,8 +1,8 @@
 """GPU fragmentation by the rules of the FGD study (Weng et al., USENIX ATC 2023), for all nodes at once.
 
-The fragment of a node is what a typical pod cannot use of its idle GPUs. For a typical pod that asks for no GPU, whose
+The fragment of a node is what a typical pod cannot use of its idle GPUs. For a typical pod that requests no GPU, whose
 models do not include the node's, or for which CPU or enough GPUs with enough free are missing, all idle thousandths
-count; for another one, only the idle thousandths of GPUs with less free than it asks for. The fragment of a node is the
+count; for another one, only the idle thousandths of GPUs with less free than it requests. The fragment of a node is the
 mean over the typical pods by their weights.
 
 A typical pod that fits leaves `above` (the idle thousandths of GPUs with enough free) usable, so the fragment is
@@ -96,7 +96,7 @@ class FragmentTable:
         asking = [pod for pod in pods if pod.gpus > 0]
         self.steps: Integers = np.array(sorted({pod.milli for pod in asking}), np.int64)
         self.cpus: Integers = np.array(sorted({pod.cpu for pod in asking}), np.int64)
-        # weights of the typical pods that ask for this step, at this rank of CPU, for this number of GPUs
+        # weights of the typical pods that request this step, at this rank of CPU, for this number of GPUs
         table = np.zeros((len(models), len(self.cpus) + 1, len(self.steps), MOST_GPUS + 1), np.int64)
         for pod in asking:
             step, rank = int(np.searchsorted(self.steps, pod.milli)), int(np.searchsorted(self.cpus, pod.cpu))

@@ -1,6 +1,6 @@
 """gpu-share: whole GPUs and parts of GPUs, each GPU of a node with its thousand parts (KAI, Volcano's deviceshare).
 
-A pod asks for whole GPUs, for a fraction of a GPU, or for an amount of its memory. The plugin chooses the node's GPUs
+A pod requests whole GPUs, a fraction of a GPU, or an amount of its memory. The plugin chooses the node's GPUs
 when a pod is allocated and writes their numbers with the binding. A GPU that pods share never has more than a thousand
 parts in use, and a whole GPU is one that nobody uses.
 
@@ -90,7 +90,7 @@ class GpuShare(Plugin, NodeFilter, NodeScorer, Ledger, DevicePicker, SharedDevic
     def required_by(cls, state: State) -> Iterator[Requirement]:
         for task in waiting(state):
             if asks_for_shares(task.shape, task.annotations):
-                text = "asks for shared GPUs or for GPUs by number, which must be chosen for each pod"
+                text = "requests shared GPUs or GPUs by number, which must be chosen for each pod"
                 yield Requirement(f"Pod {task.key}", text, hard=True, switch="enablePredicate")
 
     def open(self, session: Session) -> None:
@@ -106,7 +106,7 @@ class GpuShare(Plugin, NodeFilter, NodeScorer, Ledger, DevicePicker, SharedDevic
         self.scores.open(session.state.nodes, table, model)
 
     def request(self, task: Task) -> GpuRequest:
-        """Returns what the pod asks for."""
+        """Returns what the pod requests."""
         notes = task.pod.metadata.annotations
         key: Hashable = task.shape.id
         if notes and (FRACTION in notes or MEMORY in notes):

@@ -146,7 +146,7 @@ class Devices:
     def _fault(self, ids: Sequence[int], gpus: int, node: int) -> str:
         last = int(self.count[node]) - 1
         if len(ids) != gpus or len(set(ids)) != gpus:
-            return f"names {len(set(ids))} GPUs and asks for {gpus}"
+            return f"names {len(set(ids))} GPUs and requests {gpus}"
         if min(ids) < 0 or max(ids) > last:
             return f"names a GPU that is not one of 0 to {last}"
         return ""

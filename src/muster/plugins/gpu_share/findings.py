@@ -24,7 +24,7 @@ def too_many(gpus: Devices) -> list[Finding]:
     ]
 
 
-_FEWER = "let pods that ask for its GPUs use another scheduler"
+_FEWER = "let pods that request its GPUs use another scheduler"
 
 
 def findings(gpus: Devices) -> Iterator[Finding]:

@@ -76,7 +76,7 @@ class Free(Term, NodeFilter):
 
 
 class Worth(Term, NodeScorer):
-    """Scores nodes by the configured rule. FGD also scores pods that ask for no GPU: they use CPU of GPU nodes."""
+    """Scores nodes by the configured rule. FGD also scores pods that request no GPU: they use CPU of GPU nodes."""
 
     scope = Scope.NODE
 

@@ -40,7 +40,7 @@ _WHOLE = re.compile(r"\d{1,15}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class GpuRequest:
-    """What a pod asks for: so many GPUs, and of each so many thousandths, or so much memory."""
+    """What a pod requests: so many GPUs, and of each so many thousandths, or so much memory."""
 
     gpus: int = 0
     milli: int = 0  # 0: by memory
@@ -75,7 +75,7 @@ def request_of(shape: Shape, notes: Mapping[str, str]) -> GpuRequest:
     """Returns the request of a pod with this shape and these annotations."""
     asked = tuple([shape.amounts.get(name, 0) for name in RESOURCES])
     if FRACTION not in notes and MEMORY not in notes:
-        # KAI: the number of devices alone asks for nothing.
+        # KAI: the number of devices alone requests nothing.
         return _read(asked, None, None, None) if any(asked) else NOTHING
     return _read(asked, notes.get(FRACTION), notes.get(MEMORY), notes.get(DEVICES))
 
@@ -90,10 +90,10 @@ def _read(asked: tuple[int, ...], fraction: str | None, memory: str | None, devi
     named = [name for name, amount in zip(RESOURCES, asked, strict=True) if amount]
     named += [f"annotation {key}" for key, text in ((FRACTION, fraction), (MEMORY, memory)) if text is not None]
     if len(named) > 1:
-        return _fault(f"it asks for GPUs in several ways: {', '.join(named)}")
+        return _fault(f"it requests GPUs in several ways: {', '.join(named)}")
     gpus, number, card_memory = asked
     if (whole := gpus or number) % _MILLI:
-        return _fault(f"{named[0]} is not a whole number; ask for a part of a GPU with the annotation {FRACTION}")
+        return _fault(f"{named[0]} is not a whole number; request a part of a GPU with the annotation {FRACTION}")
     if whole:
         return GpuRequest(whole // _MILLI, GPU_PARTS, volcano=not gpus)
     if card_memory:

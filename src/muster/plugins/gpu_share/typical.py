@@ -48,7 +48,7 @@ class Typical:
         return self._table, codes.astype(np.int64)
 
     def _kinds(self, state: State, devices: Devices, changed: Iterable[int]) -> Mapping[Kind, int]:
-        """Returns how many pods of each kind are on nodes; if none of them asks for GPUs, also those that wait."""
+        """Returns how many pods of each kind are on nodes; if none of them requests GPUs, also those that wait."""
         if self._generation != devices.generation:
             self._generation = devices.generation
             self._by_node.clear()

@@ -219,12 +219,12 @@ def _too_much(plugin: NodeGroup, queue: str, key: str, task: Task) -> Iterator[F
     group, resource = exceeded[0]
     most = plugin.limits.limits[queue][group][resource]
     message = (
-        f"asks for {display(resource, task.shape.amounts[resource])} of {resource}, but queue {queue} may hold "
+        f"requests {display(resource, task.shape.amounts[resource])} of {resource}, but queue {queue} may hold "
         f"{display(resource, most)} in node group {group} (annotation {LIMITS})"
     )
     if None in over:
         message += ": it can only use other nodes"
-    fix = "raise the limit, or ask for less"
+    fix = "raise the limit, or request less"
     yield Finding("warning" if None in over else "error", "", None, f"Pod {key}", "nodegroup-limit", message, fix)
 
 

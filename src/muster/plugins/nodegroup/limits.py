@@ -85,7 +85,7 @@ class GroupLimits(NodeFilter):
                 if used + asked > most:
                     text = (
                         f"queue {queue} may hold {display(resource, most)} {resource} in node group {group}, "
-                        f"has {display(resource, used)} and asks for {display(resource, asked)}"
+                        f"has {display(resource, used)} and requests {display(resource, asked)}"
                     )
                     # Evicting pods of the queue itself frees capacity up to the limit. (Volcano: never resolvable.)
                     return Reason("node-group-limit", text, resolvable=asked <= most)

@@ -187,5 +187,5 @@ def _refused(plugin: ResourceStrategyFit, session: Session) -> Iterator[Finding]
             continue
         more = f" (and {len(tasks) - 1} more like it)" if len(tasks) > 1 else ""
         message = f"no node takes it while its {' and '.join(plugin.settings.kept)} are idle, not even an empty one"
-        fix = "lower the proportion of plugin resource-strategy-fit, or ask for less"
+        fix = "lower the proportion of plugin resource-strategy-fit, or request less"
         yield Finding("error", "", None, f"Pod {tasks[0].key}", "proportion", message + more, fix)

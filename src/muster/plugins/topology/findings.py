@@ -154,5 +154,5 @@ def _job(trees: Trees, job: Job, about: str, capacity: EmptyClusterCapacity) -> 
             message = f"{who} requires one domain of the node label {constraint.topology}, which no node has"
             yield Finding("error", "", None, about, "topology-without-nodes", message, "label the nodes")
         if message := _too_large(wanted, tasks, need, who, capacity):
-            fix = "lower the minimum, require a wider level, or ask for less"
+            fix = "lower the minimum, require a wider level, or request less"
             yield Finding("error", "", None, about, "topology-too-large", message, fix)

@@ -132,7 +132,7 @@ def settle(board: Board) -> None:
         board.waits = f"{difference}: waiting for the device plugin"
     elif board.unnamed > hiding:
         asked = healthy_held.bit_count() + board.unnamed
-        board.disputes.append(f"pods that ask for {asked} chips where {board.healthy} are healthy")
+        board.disputes.append(f"pods that request {asked} chips where {board.healthy} are healthy")
     elif free > expected:
         # A chip that failed under its pod is not offered any more, but its pod still counts. It is unknown which chip
         # it is, so no chip that pods hold here is promised to others.

@@ -45,25 +45,25 @@ def ask_of(job: Job, *, independent: bool) -> Ask:
 def objection(ask: Ask, layout: Layout, *, each_pod: bool) -> Reason | None:
     """Returns why boards of this layout do not serve the job, None if they do. `each_pod` checks pods one by one."""
     if any(amount % _MILLI for amount in ask.per_pod):
-        return _no("chip-total", f"job {ask.job} asks for parts of a chip: chips are given whole")
+        return _no("chip-total", f"job {ask.job} requests parts of a chip: chips are given whole")
     sizes, board = layout.sizes, layout.size
     odd = [amount // _MILLI for amount in ask.per_pod if amount // _MILLI not in sizes]
     if each_pod or layout.each_pod:
         # Independent pods do not wait for each other: the filter refuses those of another size.
         if odd and (not ask.independent or len(odd) == ask.pods):
-            return _no("chip-pods", f"job {ask.job} has a pod that asks for {odd[0]} chips, not {either(sizes)}")
+            return _no("chip-pods", f"job {ask.job} has a pod that requests {odd[0]} chips, not {either(sizes)}")
         return None
     # If only the number of pods is wrong, an argument lets the job run.
     remedy = "" if odd else f" ({REMEDY})"
     if ask.total not in sizes and ask.total % board:
         served = f"{either(sizes)} or a multiple of {board}"
-        return _no("chip-total", f"job {ask.job} asks for {ask.total} chips in all, not {served}{remedy}")
-    asks = f"job {ask.job} asks for {ask.total} chips with {ask.pods} pods"
+        return _no("chip-total", f"job {ask.job} requests {ask.total} chips in all, not {served}{remedy}")
+    requests = f"job {ask.job} requests {ask.total} chips with {ask.pods} pods"
     if ask.total <= board and ask.pods != 1:
-        return _no("chip-pods", f"{asks}: up to {board} chips are one pod's{remedy}")
+        return _no("chip-pods", f"{requests}: up to {board} chips are one pod's{remedy}")
     other = [amount // _MILLI for amount in ask.per_pod if amount != board * _MILLI]
     if ask.total > board and other:
-        text = f"{asks}, one of them for {other[0]}: above {board} chips every pod asks for {board}"
+        text = f"{requests}, one of them {other[0]}: above {board} chips every pod requests {board}"
         return _no("chip-pods", f"{text}{remedy}")
     return None
 

@@ -129,7 +129,7 @@ def _of_workload(job: Objects, kind: str, key: str, obj: Object) -> Size:
 
 
 def _minimum(metadata: ObjectMeta) -> int:
-    """Returns the minimum of the gang that the annotations ask for, or 0."""
+    """Returns the minimum of the gang that the annotations request, or 0."""
     given = next(filter(None, (metadata.annotations.get(name) for name in MIN_MEMBER_ANNOTATIONS)), "")
     return int(given) if given.isascii() and given.isdigit() else 0
 

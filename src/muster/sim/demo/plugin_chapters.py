@@ -37,13 +37,13 @@ def nodegroup() -> Chapter:
 
 def _departments(chapter: Chapter) -> None:
     stage = Stage(chapter, "scheduler.yaml", "departments.yaml")
-    asks = "The queue nlp asks for five pods of one core, at least four of them together; four fit on a node."
+    asks = "The queue nlp requests five pods of one core, at least four of them together; four fit on a node."
     step = stage.ask(asks, "nlp.yaml", why="demo/nlp-0", plugin="nodegroup")
     nodes_grid(step, stage.cluster.store.list(Node).items, GROUP)
     found = on_nodes(stage.state, "demo/nlp-")
     step.check("nlp uses nodegroup1 first, and nodegroup2 when resources are insufficient", {"a1": 4, "b1": 1}, found)
 
-    asks = "The queue recommend asks for five pods of one core."
+    asks = "The queue recommend requests five pods of one core."
     step = stage.ask(asks, "recommend.yaml", why="demo/recommend-0", plugin="nodegroup")
     step.check("recommend can only use nodegroup2", {"b1": 3}, on_nodes(stage.state, "demo/recommend-"))
 
@@ -55,13 +55,13 @@ def _departments(chapter: Chapter) -> None:
 
 def _clouds(chapter: Chapter) -> None:
     stage = Stage(chapter, "scheduler.yaml", "clouds.yaml")
-    asks = "The queue tts, whose tasks take long, asks for five pods of one core."
+    asks = "The queue tts, whose tasks take long, requests five pods of one core."
     step = stage.ask(asks, "tts.yaml", why="demo/tts-0", plugin="nodegroup")
     nodes_grid(step, stage.cluster.store.list(Node).items, GROUP)
     step.check("tts can only use private cloud nodes", {"private-1": 4}, on_nodes(stage.state, "demo/tts-"))
     step.check("the reason names the rule", True, ONLY_PRIVATE in step.pending("demo/tts-4"))
 
-    step = stage.ask("The queue recommend asks for five pods of one core.", "recommend.yaml")
+    step = stage.ask("The queue recommend requests five pods of one core.", "recommend.yaml")
     found = on_nodes(stage.state, "demo/recommend-")
     step.check("recommend can use private cloud nodes or public cloud nodes", {"public-1": 5}, found)
 
@@ -105,7 +105,7 @@ def _retention(chapter: Chapter) -> None:
 
 def _proportional(chapter: Chapter) -> None:
     stage = Stage(chapter, "scheduler-proportional.yaml", "gpu-node.yaml")
-    asks = "A node has 74 cores and 8 idle GPUs that keep 8 cores each. A pod without GPU asks for 8 cores."
+    asks = "A node has 74 cores and 8 idle GPUs that keep 8 cores each. A pod without GPU requests 8 cores."
     step = stage.ask(asks, "first.yaml")
     nodes_grid(step, stage.cluster.store.list(Node).items)
     step.check("single-1000-0 is scheduled: 66 cores are left, 64 are kept", {"node-c0-0": 1},
@@ -205,7 +205,7 @@ def _groups(chapter: Chapter) -> None:
     stage = Stage(chapter, "scheduler.yaml", "boards.yaml", "one-chip.yaml")
     nodes = stage.explained("demo/one-chip").nodes
     ranked = sorted(nodes, key=lambda name: -nodes[name].total)
-    step = stage.ask("A job asks for one chip. The nodes have one, three, two and four chips left in a ring.")
+    step = stage.ask("A job requests one chip. The nodes have one, three, two and four chips left in a ring.")
     _show_ranking(step, {name: nodes[name].notes[TOPOLOGY910] for name in ranked})
     wanted = ["one-left", "three-left", "two-left", "four-left"]
     step.check("for one chip the best is one remaining, then three, two and four", wanted, ranked)
@@ -214,14 +214,14 @@ def _groups(chapter: Chapter) -> None:
 
 def _rings(chapter: Chapter) -> None:
     stage = Stage(chapter, "scheduler.yaml", "apart.yaml")
-    asks = "A job asks for two chips; the node has two free, one in each ring."
+    asks = "A job requests two chips; the node has two free, one in each ring."
     step = stage.ask(asks, "two-chips.yaml", why="demo/two-chips", plugin=TOPOLOGY910)
     step.check("the node meets the quantity but not the affinity: it is excluded", ["demo/two-chips"],
                sorted(step.waiting))  # fmt: skip
     why = "rings 1+1 free, 2 needed in one ring" in step.pending("demo/two-chips")
     step.check("the reason names the rings", True, why)
-    step = stage.ask("A job asks for six chips.", "six-chips.yaml")
-    step.check("only 1, 2, 4, 8 or 8 x N chips may be asked for", True, "demo/six-chips" in step.waiting)
+    step = stage.ask("A job requests six chips.", "six-chips.yaml")
+    step.check("only 1, 2, 4, 8 or 8 x N chips may be requested", True, "demo/six-chips" in step.waiting)
 
 
 def _faults(chapter: Chapter) -> None:
@@ -236,7 +236,7 @@ def _faults(chapter: Chapter) -> None:
 
 def _several(chapter: Chapter) -> None:
     stage = Stage(chapter, "scheduler.yaml", "empty-boards.yaml")
-    step = stage.ask("A job asks for sixteen chips, as two pods of eight.", "sixteen-chips.yaml")
+    step = stage.ask("A job requests sixteen chips, as two pods of eight.", "sixteen-chips.yaml")
     found = on_nodes(stage.state, "demo/sixteen-")
     step.check("more than eight chips: each pod has a whole node", [1, 1], list(found.values()))
     whole = list(range(8))

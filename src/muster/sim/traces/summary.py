@@ -1,4 +1,4 @@
-"""Summarises a trace: how many jobs, when, for how long, and how much they ask for."""
+"""Summarises a trace: how many jobs, when, for how long, and how much they request."""
 
 from __future__ import annotations
 

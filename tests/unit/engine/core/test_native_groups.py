@@ -1,4 +1,4 @@
-"""Native groups as jobs: which object is which job, and what a tree of groups asks for."""
+"""Native groups as jobs: which object is which job, and what a tree of groups requests."""
 
 from __future__ import annotations
 

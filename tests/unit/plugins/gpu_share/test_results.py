@@ -21,7 +21,7 @@ def test_queues_count_a_share_as_a_part_of_a_gpu() -> None:
 def test_explain_reports_the_fragmentation() -> None:
     case = CASES / "pack-uses-the-fullest-gpu-that-fits"
     answer = muster.explain("lab/p", case / "cluster.yaml", config=case / "scheduler.yaml")
-    # Half of the typical pods ask for 400 parts, the other half for 600: GPU 1 of n2 has 400 free.
+    # Half of the typical pods request 400 parts, the other half 600: GPU 1 of n2 has 400 free.
     figures = {"amount": 0.2, "ratio": round(0.2 / 3, 6), "idle": 3.0, "total": 4.0}
     assert answer.to_dict()["gpu_fragmentation"] == figures
     assert answer.nodes["n1"].notes == {"gpu-share": "GPUs 1000+600 free, GPU 1 for this pod"}

@@ -135,7 +135,7 @@ def test_a_limit_counts_what_the_queue_uses_in_the_group_on_all_its_nodes() -> N
     assert fits(session, plugin, "j-0") == ["n1", "n2", "n3"]
     assert fits(session, plugin, "j-1") == ["n1"]
     refused = plugin.limits.filter(task(session.state, "j-1"), session.state.nodes.everything())
-    assert refused.reasons[0].message() == "queue q may hold 3 cpu in node group g2, has 2 and asks for 2"
+    assert refused.reasons[0].message() == "queue q may hold 3 cpu in node group g2, has 2 and requests 2"
 
 
 def test_a_limit_follows_the_cycle_and_its_undoing() -> None:

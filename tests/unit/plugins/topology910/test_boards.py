@@ -38,7 +38,7 @@ def test_a_failed_chip_that_no_list_names_is_reported() -> None:
 
 def test_pods_that_ask_for_more_than_the_board_has_are_reported() -> None:
     crowd = [chip_pod(name, 8, on="a") for name in ("x", "y")]
-    assert reported(board("a", ""), *crowd) == ["Node a: has pods that ask for 16 chips where 8 are healthy"]
+    assert reported(board("a", ""), *crowd) == ["Node a: has pods that request 16 chips where 8 are healthy"]
 
 
 def test_lists_that_cannot_be_read_or_are_missing_name_their_node() -> None:

@@ -1,4 +1,4 @@
-"""What a job may ask for: totals, pods and sizes."""
+"""What a job may request: totals, pods and sizes."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ def test_served(sizes: tuple[int, ...]) -> None:
 def test_a_total_that_is_not_served(total: int) -> None:
     reported = refusal(total)
     assert reported is not None
-    assert reported.startswith(f"chip-total: job d/j asks for {total} chips in all, not 1, 2, 4, 8 or a multiple of 8")
+    assert reported.startswith(f"chip-total: job d/j requests {total} chips in all, not 1, 2, 4, 8 or a multiple of 8")
 
 
 @pytest.mark.parametrize("sizes", [(1, 1), (2, 2), (4, 4), (1,) * 8, (2, 6)])
 def test_up_to_eight_chips_are_one_pods(sizes: tuple[int, ...]) -> None:
     reported = refusal(*sizes)
     assert reported is not None
-    assert f"chip-pods: job d/j asks for {sum(sizes)} chips with {len(sizes)} pods" in reported
+    assert f"chip-pods: job d/j requests {sum(sizes)} chips with {len(sizes)} pods" in reported
 
 
 @pytest.mark.parametrize("sizes", [(16,), (4, 4, 4, 4), (8, 4, 4), (12, 4)])
 def test_above_eight_every_pod_asks_for_eight(sizes: tuple[int, ...]) -> None:
     reported = refusal(*sizes)
     assert reported is not None
-    assert f"job d/j asks for 16 chips with {len(sizes)} pods" in reported and "every pod asks for 8" in reported
+    assert f"job d/j requests 16 chips with {len(sizes)} pods" in reported and "every pod requests 8" in reported
 
 
 def test_chips_are_whole() -> None:
@@ -51,7 +51,7 @@ def test_chips_are_whole() -> None:
 def test_an_argument_lets_each_pod_ask_for_itself() -> None:
     assert refusal(1, 1, 4, topology910__eachPod=True) is None
     reported = refusal(1, 3, topology910__eachPod=True)
-    assert reported is not None and "a pod that asks for 3 chips" in reported
+    assert reported is not None and "a pod that requests 3 chips" in reported
 
 
 @pytest.mark.parametrize("sizes", [(1, 1), (4, 4, 4), (8, 1)])
