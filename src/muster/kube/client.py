@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import NamedTuple, Self
+from urllib.parse import urlencode
 
 import aiohttp
 import msgspec
@@ -19,6 +20,7 @@ from yarl import URL
 
 from muster import __version__
 from muster.kube.backoff import Backoff
+from muster.kube.call_connections import CallConnections, HttpAnswer, HttpRequest
 from muster.kube.config import Access, NoAccess
 from muster.kube.connection import as_api_errors, keepalive_socket, read_body, read_chunks, retry_after_seconds
 from muster.store import errors
@@ -31,8 +33,9 @@ MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
-_READING = frozenset({"GET", "HEAD"})
-_REPEATABLE = frozenset({"GET", "HEAD", "PUT", "DELETE"})
+_READING = frozenset({"GET"})
+_REPEATABLE = frozenset({"GET", "PUT", "DELETE"})
+MAX_REFUSAL_BYTES = 2**20
 
 
 class Limits(NamedTuple):
@@ -54,15 +57,6 @@ class Limits(NamedTuple):
     """A Retry-After beyond this is an answer, not a wait."""
 
 
-class _Call(NamedTuple):
-    method: str
-    path: str
-    params: Mapping[str, str] | None
-    data: bytes | None
-    content_type: str
-    authorization: str | None
-
-
 class Client:
     """A client of one API server; use as `async with Client(access) as client`."""
 
@@ -72,7 +66,8 @@ class Client:
         self.gate = gate
         self._writing = asyncio.Semaphore(self.limits.writes_at_once)
         self._reading = asyncio.Semaphore(self.limits.reads_at_once)
-        self._session: aiohttp.ClientSession | None = None
+        self._calls = CallConnections(access, self.limits.connect_seconds)
+        self._session: aiohttp.ClientSession | None = None  # for watches, and for all calls through a proxy
         self.answers: Counter[tuple[str, str, int]] = Counter()  # method, resource, status → answers so far
 
     async def __aenter__(self) -> Self:
@@ -84,6 +79,7 @@ class Client:
         await self.close()
 
     async def close(self) -> None:
+        self._calls.close()
         if self._session is not None:
             await self._session.close()
             self._session = None
@@ -108,6 +104,7 @@ class Client:
         nobody.
         """
         data = body if isinstance(body, bytes) else None if body is None else msgspec.json.encode(body)
+        query = urlencode(params) if params else ""
         what = f"{method} {path}"
         if data is not None and len(data) > self.limits.request_bytes:
             raise errors.TooLarge(what, f"the request has {len(data)} bytes, {self.limits.request_bytes} are allowed")
@@ -121,7 +118,7 @@ class Client:
             try:
                 # Before the gate is asked: a plugin that fetches a token may take its time.
                 authorization = await self._authorization(what)
-                call = _Call(method, path, params, data, content_type, authorization)
+                call = HttpRequest(method, path, query, data, content_type, authorization)
                 if urgent:
                     return await self._once(call, what, seconds)
                 async with self._reading if method in _READING else self._writing:
@@ -145,11 +142,12 @@ class Client:
         """Streams the body of a GET; raises ApiError if nothing arrives for `silence` seconds."""
         what = f"GET {path}"
         timeout = aiohttp.ClientTimeout(total=None, connect=self.limits.connect_seconds, sock_read=silence)
-        call = _Call("GET", path, params, None, JSON, await self._authorization(what))
+        query = urlencode(params) if params else ""
+        call = HttpRequest("GET", path, query, authorization=await self._authorization(what))
         with as_api_errors(what):
             async with await self._send(call, timeout) as answer:
                 if answer.status >= 300:
-                    refusal = await self._refusal(what, answer)
+                    refusal = self._refusal(what, await _answer_of(what, answer, MAX_REFUSAL_BYTES))
                     if isinstance(refusal, errors.Unauthorized):
                         await self._reload()
                     raise refusal
@@ -157,15 +155,20 @@ class Client:
 
     # --- one call
 
-    async def _once(self, call: _Call, what: str, seconds: float | None) -> bytes:
-        total = self.limits.seconds if seconds is None else seconds
-        timeout = aiohttp.ClientTimeout(total=total, connect=min(self.limits.connect_seconds, total))
-        with as_api_errors(what):
-            async with await self._send(call, timeout) as answer:
-                self.answers[call.method, resource_in(call.path), answer.status] += 1
-                if answer.status >= 300:
-                    raise await self._refusal(what, answer)
-                return await read_body(what, answer, self.limits.answer_bytes)
+    async def _once(self, call: HttpRequest, what: str, seconds: float | None) -> bytes:
+        limits = self.limits
+        total = limits.seconds if seconds is None else seconds
+        if self.access.proxy is None:
+            answer = await self._calls.call(call, what, total, limits.answer_bytes)
+        else:
+            timeout = aiohttp.ClientTimeout(total=total, connect=min(limits.connect_seconds, total))
+            with as_api_errors(what):
+                async with await self._send(call, timeout) as sent:
+                    answer = await _answer_of(what, sent, limits.answer_bytes)
+        self.answers[call.method, resource_in(call.path), answer.status] += 1
+        if answer.status >= 300:
+            raise self._refusal(what, answer)
+        return answer.body
 
     async def _authorization(self, what: str) -> str | None:
         try:
@@ -175,7 +178,7 @@ class Client:
             unsent.sent = False
             raise unsent from problem
 
-    async def _send(self, call: _Call, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+    async def _send(self, call: HttpRequest, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
         # Answers come uncompressed: packing costs the server more than it saves near it, and nothing can swell up.
         headers = {"Accept": JSON, "Accept-Encoding": "identity"}
         if call.authorization:
@@ -185,8 +188,7 @@ class Client:
         tls = self.access.tls
         return await self._opened().request(
             call.method,
-            URL(f"{self.access.host}{call.path}", encoded=True),
-            params=call.params,
+            URL(f"{self.access.host}{call.path}{'?' if call.query else ''}{call.query}", encoded=True),
             data=call.data,
             headers=headers,
             timeout=timeout,
@@ -210,9 +212,8 @@ class Client:
             )
         return self._session
 
-    async def _refusal(self, what: str, answer: aiohttp.ClientResponse) -> errors.ApiError:
-        body = await read_body(what, answer, 2**20)
-        refusal = errors.from_answer(what, answer.status, body, retry_after_seconds(answer.headers.get("Retry-After")))
+    def _refusal(self, what: str, answer: HttpAnswer) -> errors.ApiError:
+        refusal = errors.from_answer(what, answer.status, answer.body, retry_after_seconds(answer.retry_after))
         self.access.on_refusal(refusal)
         return refusal
 
@@ -247,6 +248,10 @@ class Client:
         if not again or (error.retry_after or 0) > self.limits.longest_wait:
             return None
         return backoff.next(error.retry_after)
+
+
+async def _answer_of(what: str, answer: aiohttp.ClientResponse, most: int) -> HttpAnswer:
+    return HttpAnswer(answer.status, answer.headers.get("Retry-After"), await read_body(what, answer, most))
 
 
 def resource_in(path: str) -> str:

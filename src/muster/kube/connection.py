@@ -68,8 +68,13 @@ def keepalive_socket(address: tuple[Any, ...]) -> socket.socket:
     """Creates a socket that detects within about a minute that the peer has disappeared."""
     family, kind, protocol = address[0], address[1], address[2]
     made = socket.socket(family=family, type=kind, proto=protocol)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    set_keepalive(made)
+    return made
+
+
+def set_keepalive(open_socket: socket.socket) -> None:
+    """Has the socket detect within about a minute that the peer has disappeared."""
+    open_socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
         if hasattr(socket, name):
-            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-    return made
+            open_socket.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
