@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -21,10 +22,10 @@ from muster.cli.help import Command
 def bench(works: tuple[str, ...], runs: int, form: str, save: Path | None, verbosity: int) -> None:
     """Measure how fast workloads are scheduled on this machine.
 
-    The time is that from objects in memory to a finished plan. Without WORK, all workloads are run. The exit code is 1
-    if a limit is missed.
+    The time is that from objects in memory to a finished plan, in CPU seconds and as a multiple of a calibration loop
+    (C), which compares machines. Without WORK, all workloads are run. The exit code is 1 if a limit is missed.
     """
-    from muster.sim.bench.record import UnknownWork, missed, plot, rows, select
+    from muster.sim.bench.record import UnknownWork, measured, missed, plot, select
 
     try:
         chosen = select(works)
@@ -34,14 +35,10 @@ def bench(works: tuple[str, ...], runs: int, form: str, save: Path | None, verbo
     try:
         for i, work in enumerate(chosen, 1):
             with waiting(f"measuring {work.name} ({i} of {len(chosen)} workloads)"):
-                row = next(rows([work], runs))
+                row = measured(work, runs)
             found.append(row)
             if form == "table":
-                state = "; ".join(missed(row)) or "ok"
-                click.echo(
-                    f"{row['work']:9} {row['seconds']:>8} s  decide {row['decide_s']:>8} s  "
-                    f"{row['pods_per_s']:>7} pods/s  {row['peak_rss_mib']:>6} MiB  {state:28} {row['about']}"
-                )
+                click.echo(_line(row, "; ".join(missed(row)) or "ok"))
     except RuntimeError as fault:
         raise click.ClickException(str(fault)) from None
     if form == "json":
@@ -52,3 +49,11 @@ def bench(works: tuple[str, ...], runs: int, form: str, save: Path | None, verbo
         (save / "plot.svg").write_text(plot(found))
     if any(missed(row) for row in found):
         raise SystemExit(1)
+
+
+def _line(row: dict[str, Any], state: str) -> str:
+    return (
+        f"{row['work']:9} {row['seconds']:>8.4f} s  decide {row['decide_s']:>8.4f} s  "
+        f"{row['times_calibration']['seconds']:>6.2f} C  {row['pods_per_s']:>7} pods/s  "
+        f"{row['peak_rss_mib']:>6.1f} MiB  {state:28} {row['about']}"
+    )

@@ -1,4 +1,4 @@
-"""`muster bench`: named workloads, timed in-process from decoded objects to a finished plan.
+"""`muster bench`: named measurements, most of them workloads that are timed from decoded objects to a finished plan.
 
-`workloads` creates the objects, `__main__` times one run and checks the result, `record` compares and plots.
+`measurement` is what they have in common; `__main__` runs one of them in a process; `record` collects and plots.
 """

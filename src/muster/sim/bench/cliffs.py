@@ -10,7 +10,8 @@ from muster.model.batch import ReplicaSet
 from muster.model.core import Node, Pod
 from muster.model.meta import LabelSelector, Object, OwnerReference
 from muster.model.storage import PersistentVolume, PersistentVolumeClaim
-from muster.sim.bench.workloads import WORKS, Objects, Work, group, nodes, pod, queue, together
+from muster.sim.bench.work import Objects, Work
+from muster.sim.bench.workloads import WORKS, group, nodes, pod, queue, together
 
 PREEMPT = DEFAULT.replace("allocate, backfill", "allocate, backfill, preempt")
 
@@ -103,31 +104,31 @@ def volumes(node_count: int, count: int) -> Objects:
 CLIFFS: tuple[Work, ...] = (
     Work(
         "plain", "5,000 nodes × 10,000 plain pods, built-in configuration", partial(plain, 5000, 10_000), DEFAULT,
-        bound=10_000, floor_s=0.30,
+        bound=10_000, floors={"seconds": 0.30},
     ),
     Work(
         "small", "5,000 nodes × 100 gangs of 100 pods of 100m", partial(small_gangs, 5000, 100, 100),
-        bound=10_000, floor_decide_s=0.11,
+        bound=10_000, floors={"decide_s": 0.11},
     ),
     Work(
         "replicas", "5,000 nodes × 10 Deployments of 1,000 pods", partial(deployments, 5000, 10, 1000), DEFAULT,
-        bound=10_000, floor_decide_s=1.0,
+        bound=10_000, floors={"decide_s": 1.0},
     ),
     Work(
         "services", "5,000 nodes × 4,000 Deployments of 2 pods", partial(deployments, 5000, 4000, 2), DEFAULT,
-        bound=8000, floor_mib=250,
+        bound=8000, floors={"peak_rss_mib": 250},
     ),
     Work(
         "claimers", "1,000 full nodes × 200 pods that find nobody to evict", partial(claimers, 1000, 200), PREEMPT,
-        floor_decide_s=0.1,
+        floors={"decide_s": 0.1},
     ),
     Work(
         "resources", "5,000 nodes with one extended resource each, and its pod", partial(resource_names, 5000), DEFAULT,
-        bound=5000, floor_s=1.2, floor_mib=300,
+        bound=5000, floors={"seconds": 1.2, "peak_rss_mib": 300},
     ),
     Work(
         "volumes", "5,000 nodes × 5,000 pods with one claim each", partial(volumes, 5000, 5000), DEFAULT,
-        bound=5000, floor_s=0.8,
+        bound=5000, floors={"seconds": 0.8},
     ),
 )  # fmt: skip
 

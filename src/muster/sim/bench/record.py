@@ -1,4 +1,4 @@
-"""Runs each workload in new processes and records the best of several runs, the machine and the commit."""
+"""Runs each measurement in new processes and records the best of several runs, the machine and the commit."""
 
 from __future__ import annotations
 
@@ -7,57 +7,44 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from muster.model.markup import escape
 from muster.sim.bench.cliffs import ALL_WORKS
-from muster.sim.bench.workloads import Work
+from muster.sim.bench.measurement import Measurement
 
 Row = dict[str, object]
 
+CALIBRATED = ("seconds", "decide_s")
+"""The figures that are also recorded as multiples of the calibration loop."""
+
 
 class UnknownWork(ValueError):
-    """No workload has this name."""
+    """No measurement has this name."""
 
 
-def select(names: Iterable[str]) -> list[Work]:
+def select(names: Iterable[str]) -> list[Measurement]:
     wanted = list(names)
-    known = {w.name: w for w in ALL_WORKS}
+    known: dict[str, Measurement] = {one.name: one for one in ALL_WORKS}
     strange = [n for n in wanted if n not in known]
     if strange:
         raise UnknownWork(f"no workload {strange[0]}; there are {', '.join(known)}")
-    return [known[n] for n in wanted] if wanted else list(ALL_WORKS)
+    return [known[n] for n in wanted] if wanted else list(known.values())
 
 
-def rows(works: Iterable[Work], runs: int) -> Iterator[Row]:
-    """Returns one row per workload; raises if a run gives a wrong plan."""
-    machine, commit = machine_name(), commit_name()
-    for work in works:
-        timings = [one(work) for _ in range(runs)]
-        best = min(timings, key=lambda t: t["build_s"] + t["open_s"] + t["decide_s"])
-        seconds = best["build_s"] + best["open_s"] + best["decide_s"]
-        placed = best["bound"] or best["evicted"]
-        yield {
-            "work": work.name,
-            "about": work.about,
-            "seconds": round(seconds, 4),
-            "build_s": round(best["build_s"], 4),
-            "open_s": round(best["open_s"], 4),
-            "decide_s": round(min(t["decide_s"] for t in timings), 4),
-            "pods_per_s": round(placed / seconds) if placed else 0,
-            "bound": int(best["bound"]),
-            "evicted": int(best["evicted"]),
-            "peak_rss_mib": round(min(t["peak_rss_mib"] for t in timings), 1),
-            "floor": {k: v for k, v in _floors(work).items() if v},
-            "machine": machine,
-            "commit": commit,
-            "runs": runs,
-        }
-
-
-def _floors(work: Work) -> dict[str, float]:
-    return {"seconds": work.floor_s, "decide_s": work.floor_decide_s, "peak_rss_mib": work.floor_mib}
+def measured(one: Measurement, runs: int) -> Row:
+    """Returns the row of a measurement: the smallest of each figure; raises if a run gives a wrong result."""
+    taken = [_run(one.name) for _ in range(runs)]
+    best = {figure: min(run[figure] for run in taken) for figure in taken[0]}
+    row: Row = {"work": one.name, "about": one.about}
+    row |= {figure: value if value == int(value) else round(value, 5) for figure, value in best.items()}
+    row["times_calibration"] = {
+        figure: round(best[figure] / best["calibration_s"], 4) for figure in CALIBRATED if figure in best
+    }
+    placed = best.get("bound") or best.get("evicted")
+    row["pods_per_s"] = round(placed / best["seconds"]) if placed else 0
+    return row | {"floor": dict(one.floors), "machine": machine_name(), "commit": commit_name(), "runs": runs}
 
 
 def missed(row: Row) -> list[str]:
@@ -67,14 +54,14 @@ def missed(row: Row) -> list[str]:
     return [f"{k} {row[k]} > {v}" for k, v in floors.items() if float(str(row[k])) > v]
 
 
-def one(work: Work) -> dict[str, float]:
-    command = [sys.executable, "-m", "muster.sim.bench", work.name]
+def _run(name: str) -> dict[str, float]:
+    command = [sys.executable, "-m", "muster.sim.bench", name]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         last = done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"exit {done.returncode}"
-        raise RuntimeError(f"{work.name}: {last}")
-    timing: dict[str, float] = json.loads(done.stdout)
-    return timing
+        raise RuntimeError(f"{name}: {last}")
+    figures: dict[str, float] = json.loads(done.stdout)
+    return figures
 
 
 def machine_name() -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from functools import partial
 from math import prod
 
@@ -13,46 +12,10 @@ from muster.model.core import Node, Pod, PriorityClass
 from muster.model.meta import Object, key
 from muster.model.scheduling import PodGroup, Queue
 from muster.model.topology import Topology, TopologyLevel, TopologySpec
-
-Objects = dict[str, dict[str, Object]]
-
-TIERS = """
-tiers:
-- plugins:
-  - name: priority
-  - name: gang
-  - name: conformance
-- plugins:
-  - name: drf
-  - name: predicates
-  - name: proportion
-  - name: nodeorder
-  - name: binpack
-"""
-ALLOCATE = 'actions: "enqueue, allocate, backfill"' + TIERS
-# Volcano: where gang names nobody the next tier decides; here it must not, so that gangs protect their pods.
-PROTECTED = TIERS.replace("name: drf", "name: drf\n    enablePreemptable: false").replace(
-    "name: proportion", "name: proportion\n    enableReclaimable: false"
-)
+from muster.sim.bench.work import ALLOCATE, TIERS, Objects, Work
 
 _node = msgspec.json.Decoder(Node)
 _pod = msgspec.json.Decoder(Pod)
-
-
-@dataclass(frozen=True)
-class Work:
-    """A workload: how to create it, how to schedule it, and the required result."""
-
-    name: str
-    about: str
-    make: Callable[[], Objects]
-    config: str = ALLOCATE
-    bound: int = 0
-    evicted: int = 0
-    floor_s: float = 0.0
-    floor_mib: float = 0.0
-    floor_decide_s: float = 0.0
-    extra: dict[str, str] = field(default_factory=dict)
 
 
 def nodes(
@@ -73,9 +36,10 @@ def nodes(
 
 def pod(
     name: str, group: str = "", cpu: str = "1", memory: str = "2Gi", *,
-    extra: str = "", node: str = "", at: int = 0, spec: str = "",
+    extra: str = "", node: str = "", at: int = 0, spec: str = "", notes: str = "",
 ) -> Pod:  # fmt: skip
-    notes = f'"annotations":{{"scheduling.k8s.io/group-name":"{group}"}},' if group else ""
+    """Decodes a pod; `extra` are more requests, `notes` more annotations and `spec` more fields, as JSON text."""
+    notes = f'"annotations":{{"scheduling.k8s.io/group-name":"{group}"{notes}}},' if group else ""
     place = f'"nodeName":"{node}",' if node else ""
     phase = "Running" if node else "Pending"
     text = (
@@ -159,7 +123,11 @@ def spread(node_count: int, count: int, *, hostname: bool) -> Objects:
 
 
 def full(node_count: int, claims: int, size: int, *, across: bool, protected: bool = False) -> Objects:
-    """Creates a cluster full of running pods in 640 groups of 100, and gangs that claim their capacity."""
+    """Creates a cluster full of running pods in 640 groups of 100, and gangs that claim their capacity.
+
+    With `protected` an annotation of each running pod forbids its eviction.
+    """
+    forbidden = ',"volcano.sh/preemptable":"false"' if protected else ""
 
     def objects() -> Iterator[Object]:
         for name, value in (("low", 10), ("high", 1000)):
@@ -170,10 +138,11 @@ def full(node_count: int, claims: int, size: int, *, across: bool, protected: bo
         yield queue("b", 3)
         count = node_count * 64 // 100
         for g in range(count):
-            yield group(f"run-{g:04}", 100 if protected else 1, "a", "Running", g % 3600, "low")
+            yield group(f"run-{g:04}", 1, "a", "Running", g % 3600, "low")
         for i in range(node_count * 64):
             name, node = f"run-{i % count:04}", f"node-{i % node_count:05}"
-            yield pod(f"{name}-worker-{i // count}", name, node=node, at=i % 3600, spec='"priority":10,')
+            member = f"{name}-worker-{i // count}"
+            yield pod(member, name, node=node, at=i % 3600, spec='"priority":10,', notes=forbidden)
         for c in range(claims):
             yield group(f"claim-{c:03}", size, "b" if across else "a", "Inqueue", c, "high")
             for i in range(size):
@@ -244,59 +213,66 @@ def racks(shape: tuple[int, ...], count: int, size: int, gpus: int, required: st
 _FULL = "1,000 nodes full with 64,000 running pods of queue a"
 
 WORKS: tuple[Work, ...] = (
-    Work("W1", "1,000 nodes × 100 gangs of 100", partial(gangs, 1000, 100, 100), bound=10_000, floor_s=0.2),
-    Work("W2", "5,000 nodes × 100 gangs of 100", partial(gangs, 5000, 100, 100), bound=10_000, floor_s=0.2),
+    Work(
+        "W1", "1,000 nodes × 100 gangs of 100", partial(gangs, 1000, 100, 100),
+        bound=10_000, floors={"seconds": 0.08},
+    ),
+    Work(
+        "W2", "5,000 nodes × 100 gangs of 100", partial(gangs, 5000, 100, 100),
+        bound=10_000, floors={"seconds": 0.09},
+    ),
     Work(
         "W3", "10,000 nodes × 500 gangs of 100", partial(gangs, 10_000, 500, 100),
-        bound=50_000, floor_s=1.0, floor_mib=400,
+        bound=50_000, floors={"seconds": 0.42, "peak_rss_mib": 230},
     ),
     Work(
         "W4", "1,000 nodes of 8 GPUs in 50 racks of 20; 100 gangs of 8 × 8 GPUs, each in one rack",
-        partial(racks, (50, 20), 100, 8, 8, "rack"), ALLOCATE + "  - name: topology\n", bound=800, floor_s=0.1,
+        partial(racks, (50, 20), 100, 8, 8, "rack"), ALLOCATE + "  - name: topology\n",
+        bound=800, floors={"seconds": 0.035},
     ),
     Work(
         "W4b", "10,000 nodes of 8 GPUs in 5 × 10 × 10 racks of 20; 1,000 gangs of 64, required block, preferred rack",
         partial(racks, (5, 10, 10, 20), 1000, 64, 1, "block", "rack"), ALLOCATE + "  - name: topology\n",
-        bound=64_000, floor_s=1.6,
+        bound=64_000, floors={"seconds": 0.8},
     ),
     Work(
         "W5r", f"{_FULL}; queue b wants 20 gangs of 50 by reclaim", partial(full, 1000, 20, 50, across=True),
-        'actions: "enqueue, allocate, reclaim"' + TIERS, evicted=1000, floor_s=0.6, floor_decide_s=0.15,
+        'actions: "enqueue, allocate, reclaim"' + TIERS, evicted=1000, floors={"seconds": 0.33, "decide_s": 0.06},
     ),
     Work(
         "W5p", f"{_FULL}; queue a itself wants them by priority, preempt", partial(full, 1000, 20, 50, across=False),
-        'actions: "enqueue, allocate, preempt"' + TIERS, evicted=1000, floor_s=0.7, floor_decide_s=0.25,
+        'actions: "enqueue, allocate, preempt"' + TIERS, evicted=1000, floors={"seconds": 0.41, "decide_s": 0.1},
     ),
     Work(
-        "W5x", f"{_FULL}, all protected by their gangs", partial(full, 1000, 20, 50, across=True, protected=True),
-        'actions: "enqueue, allocate, reclaim"' + PROTECTED, floor_decide_s=0.1,
+        "W5x", f"{_FULL}, none of which may be evicted", partial(full, 1000, 20, 50, across=True, protected=True),
+        'actions: "enqueue, allocate, reclaim"' + TIERS, floors={"decide_s": 0.02},
     ),
     Work(
         "W6", "5,000 nodes × 5,000 single pods, no two requests equal", partial(singles, 5000, 5000),
-        bound=5000, floor_s=1.5, floor_mib=200,
+        bound=5000, floors={"seconds": 0.75, "peak_rss_mib": 200},
     ),
     Work(
         "W7", "1,000 boards of 8 chips: 3,000 jobs of 1, 2 and 4, then 200 of 8 (125 fit)",
-        partial(chips, 1000, 3000, 200), ALLOCATE + "  - name: topology910\n", bound=3125, floor_s=1.0,
+        partial(chips, 1000, 3000, 200), ALLOCATE + "  - name: topology910\n", bound=3125, floors={"seconds": 0.35},
     ),
     Work(
         "W8", "elastic: 1,000 nodes, 100 jobs × 100, minMember 1", partial(gangs, 1000, 100, 100, 1),
-        bound=10_000, floor_s=0.4,
+        bound=10_000, floors={"seconds": 0.2},
     ),
     Work(
         "W8b", "elastic, with a different request per job", partial(gangs, 1000, 100, 100, 1, own=True),
-        bound=10_000, floor_s=1.5,
+        bound=10_000, floors={"seconds": 0.65},
     ),
     Work(
         "W9", "5,000 nodes × 2,500 gangs of 4 in two queues", partial(gangs, 5000, 2500, 4, queues=2),
-        bound=10_000, floor_s=0.5,
+        bound=10_000, floors={"seconds": 0.2},
     ),
     Work(
         "W10s", "5,000 nodes × 5,000 pods with zone topology spread", partial(spread, 5000, 5000, hostname=False),
-        bound=5000, floor_s=2.5,
+        bound=5000, floors={"seconds": 0.5},
     ),
     Work(
         "W10a", "5,000 nodes × 5,000 pods with hostname anti-affinity", partial(spread, 5000, 5000, hostname=True),
-        bound=5000, floor_s=2.5,
+        bound=5000, floors={"seconds": 0.25},
     ),
 )  # fmt: skip
