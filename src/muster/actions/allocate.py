@@ -282,15 +282,15 @@ def _note(job: Job, tasks: Sequence[Task], text: str) -> None:
 def run_of(session: Session, tasks: Sequence[Task], at: int, most: int) -> list[Task]:
     """Returns consecutive tasks that get the same answers: equal signature and role, and no promised node."""
     first = tasks[at]
-    signature = session.signature(first)
-    run = [first]
-    if first.nominated:
-        return run
-    for task in tasks[at + 1 : at + most]:
-        if session.signature(task) != signature or task.role != first.role or task.nominated:
-            break
-        run.append(task)
-    return run
+    if most == 1 or first.nominated:
+        return [first]
+    signature, role, shape = session.signature(first), first.role, session.equal_shape(first)
+    some = tasks[at : at + most]
+    for i, task in enumerate(some):
+        differs = task.shape is not shape and session.signature(task) != signature
+        if differs or task.role != role or task.nominated:
+            return list(some[:i])
+    return list(some)
 
 
 def equal_run(session: Session, tasks: Sequence[Task], at: int) -> list[Task]:

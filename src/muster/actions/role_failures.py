@@ -32,8 +32,11 @@ class RoleFailures:
         signatures: dict[str, int] = {}
         for task in tasks:
             role = task.role
-            differs = role and signatures.setdefault(role, session.signature(task)) != session.signature(task)
-            if differs or (role and role not in self._refused and _follows_others(task)):
+            if not role:
+                continue
+            signature = session.signature(task)
+            differs = signatures.setdefault(role, signature) != signature
+            if differs or (role not in self._refused and _follows_others(task)):
                 self._refused[role] = np.zeros(len(session.state.nodes), np.bool_)
         if self._refused and not session.arguments(action).bool(SWITCH, True):
             self._refused = {}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from operator import attrgetter
 
 from muster.engine.core.hooks import BindEffects, Deadlines
 from muster.engine.core.jobs import Job, Status, Task
@@ -14,6 +16,7 @@ from muster.engine.placement.trace import fit_error
 _UNBOUND = (Status.PENDING, Status.PIPELINED, Status.ALLOCATED)
 # Codes of a pod that could start if another pod of its group could: they are not the cause of the group's wait.
 FOLLOWS = ("pipelined", "gang")
+_KEY = attrgetter("key")
 _MOST_KINDS = 100  # of waiting pods that are asked about in a cycle
 _READY = Condition("Scheduled", "tasks in gang are ready to be scheduled", "")
 # As integers, because they are looked up for every job in every cycle.
@@ -34,20 +37,21 @@ def plan_of(session: Session) -> Plan:
             by = move.by.key if move.by else ""
             plan.evictions.append(Eviction(move.task.key, names[move.nodes[0]], by, move.rule))
         elif move.kind == MoveKind.ALLOCATE:
-            plan.binds.update((t.key, names[n]) for t, n in zip(move.tasks, move.nodes, strict=True))
+            plan.binds.update(zip(map(_KEY, move.tasks), map(names.__getitem__, move.nodes), strict=True))
         else:
             plan.pipelined.update((t.key, names[n]) for t, n in zip(move.tasks, move.nodes, strict=True))
     for move in session.reserved:
         plan.pipelined.update((t.key, names[n]) for t, n in zip(move.tasks, move.nodes, strict=True))
     plan.nominated = dict(plan.pipelined) if session.volcano else session.promises.nominations
     _effects(session, plan)
+    bound = _bound(session)
     if not session.explains:
         for job in {**session.state.unsettled.jobs, **session.active}.values():
-            _plan_job(session, job, plan)
+            _plan_job(session, job, plan, bound)
         return plan
     for job in session.state.jobs.values():
         if job.settled != job.generation:
-            _plan_job(session, job, plan)
+            _plan_job(session, job, plan, bound)
         elif job.tasks:
             plan.conditions[job.key] = _READY
     for key, reason in session.state.set_aside.items():
@@ -55,29 +59,46 @@ def plan_of(session: Session) -> Plan:
     return plan
 
 
+def _bound(session: Session) -> dict[str, int]:
+    """Returns the number of pods without a binding that the plan binds, per job."""
+    bound: dict[str, int] = {}
+    for move in session.committed:
+        if move.kind == MoveKind.ALLOCATE or (move.kind == MoveKind.EVICT and move.previous_status in _UNBOUND):
+            sign = 1 if move.kind == MoveKind.ALLOCATE else -1
+            parts = [(move.task, len(move.tasks))] if not move.several_jobs else [(task, 1) for task in move.tasks]
+            for task, count in parts:
+                if task.job is not None:
+                    bound[task.job.key] = bound.get(task.job.key, 0) + sign * count
+    return bound
+
+
 def _effects(session: Session, plan: Plan) -> None:
-    concerned: dict[int, list[BindEffects]] = {}  # shape → the plugins with effects for its pods
-    for key in plan.binds:
-        task = session.state.tasks[key]
-        writers = concerned.get(task.shape.id)
-        if writers is None:
-            writers = concerned[task.shape.id] = [p for p in session.effecters if p.concerns(task.shape)]
-        effects = [e for p in writers for e in p.effects(task, task.node)]
-        if effects:
-            plan.effects[key] = effects
-        for picker in session.pickers:
-            ids = picker.devices(task)
-            if ids is not None:
-                plan.devices[key] = ids
-        for sharer in session.sharers:
-            shares = sharer.shares(task)
-            if shares is not None:
-                plan.shares[key] = shares
+    for move in session.committed:
+        if move.kind != MoveKind.ALLOCATE:
+            continue
+        writers = [p for p in session.effecters if p.concerns(move.task.shape)]
+        if writers or session.pickers or session.sharers:
+            for task in move.tasks:
+                _add_effects(session, plan, task, writers)
 
 
-def _plan_job(session: Session, job: Job, plan: Plan) -> None:
+def _add_effects(session: Session, plan: Plan, task: Task, writers: Sequence[BindEffects]) -> None:
+    effects = [e for p in writers for e in p.effects(task, task.node)]
+    if effects:
+        plan.effects[task.key] = effects
+    for picker in session.pickers:
+        ids = picker.devices(task)
+        if ids is not None:
+            plan.devices[task.key] = ids
+    for sharer in session.sharers:
+        shares = sharer.shares(task)
+        if shares is not None:
+            plan.shares[task.key] = shares
+
+
+def _plan_job(session: Session, job: Job, plan: Plan, bound: Mapping[str, int]) -> None:
     unbound = job.count[_PENDING] + job.count[_PIPELINED] + job.count[_ALLOCATED]
-    waiting = [] if not unbound else [
+    waiting = [] if unbound == bound.get(job.key, 0) else [
         t for t in job.tasks.values()
         if t.status in _UNBOUND and t.key not in plan.binds
     ]  # fmt: skip

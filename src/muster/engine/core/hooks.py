@@ -44,7 +44,7 @@ from muster.engine.core.values import (
 
 if TYPE_CHECKING:
     from muster.config.types import Arguments, PluginOption
-    from muster.engine.core.jobs import Job, Queue, Task
+    from muster.engine.core.jobs import Job, Queue, Shape, Task
     from muster.engine.core.requirements import Requirement
     from muster.engine.core.session import Session
     from muster.engine.core.state import State
@@ -86,6 +86,13 @@ class Plugin(ABC):
         """What this plugin's terms of scope CLUSTER read of the task besides its shape and `signature`. None: nothing.
         """
         return None
+
+    def signs(self, shape: Shape) -> bool:
+        """Returns whether `signature` or `cluster_signature` may differ between tasks of this shape.
+
+        If no plugin's do, the engine asks for the signature of one task of the shape only.
+        """
+        return True
 
     @classmethod
     def check(cls, arguments: Arguments) -> list[Finding]:

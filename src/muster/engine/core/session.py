@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import cmp_to_key
 from typing import TypeVar, cast
 
 from muster.config.types import Arguments, Config
@@ -39,10 +38,11 @@ from muster.engine.core.hooks import (
     VictimQueueOrder,
     Vote,
 )
-from muster.engine.core.jobs import Attempt, Job, Queue, Status, Task
+from muster.engine.core.jobs import Attempt, Job, Queue, Shape, Status, Task
 from muster.engine.core.single_jobs import single_kinds
 from muster.engine.core.state import State
 from muster.engine.core.statement import Move, Statement, revert
+from muster.engine.core.task_order import in_order
 from muster.engine.core.tiers import Tiers
 from muster.engine.evictions.budgets import Budgets
 from muster.engine.evictions.promises import Promises
@@ -101,8 +101,8 @@ class Session:
         self.phases = {key: job.phase for key, job in self.active.items()}
         self.queues: dict[str, Queue] = dict(sorted(state.queues.items()))
         self._signatures: dict[object, int] = {}
+        self._shape_signatures: dict[int, int] = {}  # of shapes that decide the signature alone
         self._signed: list[Task] = []
-        self._task_keys: dict[str, tuple[object, ...]] = {}
         self._job_keys: dict[str, tuple[int, tuple[float, ...]]] = {}
         self._signers = self.tiers.signers
         self.ledgers: list[Ledger] = []
@@ -183,33 +183,32 @@ class Session:
 
     def signature(self, task: Task) -> int:
         """Tasks of one signature get the same answers from every filter and score."""
-        if task.signature < 0:
-            key = (self.node_signature(task), *[p.cluster_signature(task) for p in self.tiers.cluster_signers])
-            task.signature = self._signatures.setdefault(key, len(self._signatures))
+        found = task.signature
+        if found < 0:
+            found = task.signature = self._shape_signatures.get(task.shape.id, -1)
+            if found < 0:
+                key = (self.node_signature(task), *[p.cluster_signature(task) for p in self.tiers.cluster_signers])
+                found = task.signature = self._signatures.setdefault(key, len(self._signatures))
+                if not self._signs(task.shape):
+                    self._shape_signatures[task.shape.id] = found
             self._signed.append(task)
-        return task.signature
+        return found
+
+    def equal_shape(self, task: Task) -> Shape | None:
+        """Returns the task's shape if all tasks of that shape have its signature."""
+        self.signature(task)
+        return task.shape if task.shape.id in self._shape_signatures else None
+
+    def _signs(self, shape: Shape) -> bool:
+        return any(p.signs(shape) for p in (*self._signers, *self.tiers.cluster_signers))
 
     def node_signature(self, task: Task) -> Hashable:
         """Tasks for which this is equal get the same answers from the terms that read one node only."""
         return (task.shape.id, *[p.signature(task) for p in self._signers]) if self._signers else task.shape.id
 
     def in_order(self, tasks: Iterable[Task]) -> list[Task]:
-        """Task order: plugins first, then the number at the end of the name, creation time and uid."""
-        todo = list(tasks)
-        if all(t.serial is not None for t in todo):
-            return sorted(todo, key=self._task_key)
-        # Names with and without a number can go round in circles: let the outcome not depend on the order of input.
-        todo.sort(key=lambda t: (t.created, t.uid))
-        by_rank = cmp_to_key(_by_name)
-        return sorted(todo, key=lambda t: (self._task_key(t)[0], by_rank(t)))
-
-    def _task_key(self, task: Task) -> tuple[object, ...]:
-        """A total order of tasks whose names all end in a number; constant within a cycle."""
-        key = self._task_keys.get(task.key)
-        if key is None:
-            asked = tuple([p.task_key(task) for p in self._task_order])
-            key = self._task_keys[task.key] = (asked, task.serial, task.created, task.uid)
-        return key
+        """Returns the tasks in the order in which they are placed."""
+        return in_order(self._task_order, tasks)
 
     # --- jobs
 
@@ -380,14 +379,6 @@ def _vote(tiers: Sequence[Sequence[H]], ask: Callable[[H], Vote]) -> H | None:
         if permitted:
             return None
     return None
-
-
-def _by_name(a: Task, b: Task) -> int:
-    """Volcano: compare the last numbers of names of three or more parts, where both have one and they differ."""
-    if a.serial is not None and b.serial is not None and a.serial != b.serial:
-        return -1 if a.serial < b.serial else 1
-    left, right = (a.created, a.uid), (b.created, b.uid)
-    return (left > right) - (left < right)
 
 
 def candidates(job: Job) -> list[Task]:

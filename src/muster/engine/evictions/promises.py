@@ -71,7 +71,9 @@ class Promises:
     def _promised(self, job: Job) -> dict[str, str]:
         """Pod → node: what was promised to the job and is not bound yet."""
         promised = self.record.nodes.get(job.key, {})
-        found = {}
+        found: dict[str, str] = {}
+        if not promised and not any(task.nominated for task in job.tasks.values()):
+            return found
         for key, task in sorted(job.tasks.items()):
             if task.status != Status.PENDING:
                 continue

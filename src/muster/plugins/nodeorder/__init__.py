@@ -12,7 +12,7 @@ import numpy as np
 
 from muster.config.types import Arguments, PluginOption
 from muster.engine.core.hooks import Batch, Floats, NodeScorer, Plugin
-from muster.engine.core.jobs import Task
+from muster.engine.core.jobs import Shape, Task
 from muster.engine.core.nodes import NodeView
 from muster.engine.core.session import Session
 from muster.engine.pod_rules.affinity import PodIndex
@@ -74,6 +74,9 @@ class NodeOrder(Plugin, NodeScorer):
 
     def cluster_signature(self, task: Task) -> Hashable | None:
         return self._index.signature(task)
+
+    def signs(self, shape: Shape) -> bool:
+        return not self._index.has_no_rules
 
     def scorers(self) -> Sequence[NodeScorer]:
         return self._terms

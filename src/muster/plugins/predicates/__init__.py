@@ -89,6 +89,9 @@ class Predicates(Plugin, NodeFilter, BindEffects):
     def cluster_signature(self, task: Task) -> Hashable | None:
         return self._volumes.cluster_signature(task), self._index.signature(task)
 
+    def signs(self, shape: Shape) -> bool:
+        return not self._index.has_no_rules or self._volumes.kinds(shape)[0]
+
     @classmethod
     def required_by(cls, state: State) -> Iterator[Requirement]:
         for task in waiting(state):

@@ -1,0 +1,42 @@
+"""The order in which the pods of a job are placed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cmp_to_key
+
+from muster.engine.core.hooks import TaskOrder
+from muster.engine.core.jobs import Task
+
+
+def in_order(plugins: Sequence[TaskOrder], tasks: Iterable[Task]) -> list[Task]:
+    """Task order: plugins first, then the number at the end of the name, creation time and uid."""
+    todo = list(tasks)
+    if len(todo) < 2:
+        return todo
+    asked: list[Sequence[object]] = [[plugin.task_key(task) for task in todo] for plugin in plugins]
+    serials = [task.serial for task in todo]
+    if None in serials:
+        return _with_unnumbered(asked, todo)
+    # Columns instead of a tuple per pod: those of plugins are mostly constant, and the numbers mostly differ.
+    keys = [column for column in asked if column.count(column[0]) != len(column)] + [serials]
+    if len(set(serials)) != len(serials):
+        keys.append([(task.created, task.uid) for task in todo])
+    rank: Sequence[object] = keys[0] if len(keys) == 1 else list(zip(*keys, strict=True))
+    return [todo[i] for i in sorted(range(len(todo)), key=rank.__getitem__)]  # type: ignore[arg-type]
+
+
+def _with_unnumbered(asked: Sequence[Sequence[object]], tasks: list[Task]) -> list[Task]:
+    """Names with and without a number can go round in circles: let the outcome not depend on the order of input."""
+    by_name = cmp_to_key(_by_name)
+    key = {task.key: tuple(column[i] for column in asked) for i, task in enumerate(tasks)}
+    tasks.sort(key=lambda t: (t.created, t.uid))
+    return sorted(tasks, key=lambda t: (key[t.key], by_name(t)))
+
+
+def _by_name(a: Task, b: Task) -> int:
+    """Volcano: compare the last numbers of names of three or more parts, where both have one and they differ."""
+    if a.serial is not None and b.serial is not None and a.serial != b.serial:
+        return -1 if a.serial < b.serial else 1
+    left, right = (a.created, a.uid), (b.created, b.uid)
+    return (left > right) - (left < right)
