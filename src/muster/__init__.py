@@ -10,20 +10,12 @@ imports nothing else.
 TYPE_CHECKING = False  # type checkers take it for typing.TYPE_CHECKING, which would have to be imported
 if TYPE_CHECKING:
     from muster.model.finding import Finding, InputError
-    from muster.sim.api import (
-        Answer,
-        ApplyPlan,
-        Explanation,
-        Result,
-        Validation,
-        WaitingJobs,
-        ask,
-        explain,
-        plan,
-        queues,
-        simulate,
-        validate,
-    )
+    from muster.sim.api import Validation, ask, explain, plan, queues, simulate, validate
+    from muster.sim.applied import ApplyPlan
+    from muster.sim.ask.answer import Answer
+    from muster.sim.explain import Explanation
+    from muster.sim.result import Result
+    from muster.sim.waiting_jobs import WaitingJobs
 
 __all__ = [
     "Answer",
@@ -45,7 +37,16 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-_MODULES = {"Finding": "muster.model.finding", "InputError": "muster.model.finding"}
+_MODULES = {
+    "Answer": "muster.sim.ask.answer",
+    "ApplyPlan": "muster.sim.applied",
+    "Explanation": "muster.sim.explain",
+    "Finding": "muster.model.finding",
+    "InputError": "muster.model.finding",
+    "Result": "muster.sim.result",
+    "WaitingJobs": "muster.sim.waiting_jobs",
+}
+"""Where each public class is; the others and the functions are in muster.sim.api."""
 
 
 def __getattr__(name: str) -> object:

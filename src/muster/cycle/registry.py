@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING
 
 from muster.config.types import Config, Known
 from muster.cycle.host import hosted
@@ -19,6 +19,9 @@ from muster.engine.core.session import Session
 from muster.model.custom import CustomApplication, CustomResource
 from muster.model.kinds import KINDS
 from muster.model.meta import Object, kind_name
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 Action = Callable[[Session], None]
 GROUP = "muster.plugins"  # the entry-point group
@@ -85,7 +88,7 @@ def package_of(name: str) -> str:
     """Returns the distribution package that provides a plugin, with its version."""
     if name in PLUGINS:
         return "muster"
-    return ", ".join(dict.fromkeys(_package(point) for point in entry_points(group=GROUP) if point.name == name))
+    return ", ".join(dict.fromkeys(_package(point) for point in _entry_points() if point.name == name))
 
 
 def kinds_read(config: Config) -> tuple[type[Object], ...]:
@@ -100,12 +103,18 @@ def third_party_kinds() -> dict[tuple[str, str], type[CustomResource]]:
     return {(f"{kind.group}/{kind.version}", kind_name(kind)): kind for kind in kinds if kind.group}
 
 
+def _entry_points() -> Iterable[EntryPoint]:
+    from importlib.metadata import entry_points  # its import takes as long as ten modules of muster
+
+    return entry_points(group=GROUP)
+
+
 @cache
 def _registered() -> tuple[dict[str, type[Plugin]], dict[str, str]]:
     found: dict[str, type[Plugin]] = {}
     unusable: dict[str, str] = {}
     by_name: dict[str, list[EntryPoint]] = {}
-    for point in entry_points(group=GROUP):
+    for point in _entry_points():
         by_name.setdefault(point.name, []).append(point)
     for name, points in sorted(by_name.items()):
         packages = " and ".join(sorted({_package(point) for point in points}))

@@ -8,12 +8,10 @@ only the standard library.
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
-from uuid import uuid4
 
 NAMESPACED = "NS/NAME"
 """The metavar of flags that name an object with its namespace; other values are refused."""
@@ -83,7 +81,7 @@ class LeaseSettings:
     identity: Annotated[str, Flag(
         "--identity", metavar="NAME", help="The identity on the Lease. A process that restarts with the identity of "
         "one that has ended takes over its Lease at once; two must not have the same. Default: a unique name.",
-    )] = field(default_factory=lambda: f"{socket.gethostname()}_{uuid4().hex[:8]}")  # fmt: skip
+    )] = field(default_factory=lambda: unique_identity())  # fmt: skip
     part: str = ""
 
     def __post_init__(self) -> None:
@@ -125,6 +123,13 @@ WORKLOAD_KINDS = Flag(
     "several times. The ConfigMap muster-workload-kinds in the namespace muster runs in, or beside the ConfigMap of "
     "--applications, is followed, too.",
 )  # fmt: skip
+
+
+def unique_identity() -> str:
+    from socket import gethostname  # every command imports this module; few need a name
+    from uuid import uuid4
+
+    return f"{gethostname()}_{uuid4().hex[:8]}"
 
 
 def check_readable(flag: Flag, files: Iterable[str]) -> None:

@@ -1,11 +1,14 @@
-"""The functions `muster.simulate`, `explain`, `validate`, `plan`, `queues` and `ask`; the commands call them."""
+"""The functions `muster.simulate`, `explain`, `validate`, `plan`, `queues` and `ask`; the commands call them.
+
+Each function imports what only it needs: `muster simulate` on a small file is mostly the import of modules.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from muster.cluster.job_groups import GATES, with_job_groups
 from muster.cluster.manifests import Manifests
@@ -13,14 +16,7 @@ from muster.cycle.configure import effective as effective_config
 from muster.engine.core.session import Log, silent
 from muster.engine.core.state import State
 from muster.model.finding import Finding, InputError, in_order
-from muster.sim import explain as explaining
 from muster.sim import simulate as simulation
-from muster.sim.applied import ApplyPlan, changes_between, overlaid, submitted
-from muster.sim.ask.answer import Answer
-from muster.sim.ask.question import Question
-from muster.sim.ask.trial import Asked
-from muster.sim.difference import Difference
-from muster.sim.explain import Explanation
 from muster.sim.inputs import (
     SCHEDULER_NAMES,
     Cluster,
@@ -36,13 +32,15 @@ from muster.sim.inputs import (
     usable_cluster,
 )
 from muster.sim.result import Result
-from muster.sim.validate import validate_cluster
-from muster.sim.waiting_jobs import WaitingJobs, waiting_jobs
 
-__all__ = [
-    "Answer", "ApplyPlan", "Explanation", "Result", "Validation", "WaitingJobs", "ask", "explain", "plan", "queues",
-    "question", "simulate", "validate",
-]  # fmt: skip
+if TYPE_CHECKING:
+    from muster.sim.applied import ApplyPlan
+    from muster.sim.ask.answer import Answer
+    from muster.sim.ask.question import Question
+    from muster.sim.explain import Explanation
+    from muster.sim.waiting_jobs import WaitingJobs
+
+__all__ = ["Validation", "ask", "explain", "plan", "queues", "question", "simulate", "validate"]
 
 FeatureGates = Mapping[str, bool]
 
@@ -102,9 +100,11 @@ def explain(
     group is tried. The other arguments are those of `simulate`. Raises InputError if the input cannot be used, or if
     the run decides nothing about the pod.
     """
+    from muster.sim.explain import explain as explanation_of
+
     configuration, manifests = _inputs(cluster, config, scheduler_names, keep_going, workload_kinds, feature_gates)
     start = start_time(now, manifests)
-    explanation = explaining.explain(
+    explanation = explanation_of(
         configuration.scheduler, manifests.objects, start, scheduler_names, pod, log, sets,
         cycle=cycle, before=before, namespace=namespace, unusable=manifests.unusable,
     )  # fmt: skip
@@ -128,6 +128,8 @@ def queues(
 
     The arguments are those of `simulate`. Raises InputError if the input cannot be used.
     """
+    from muster.sim.waiting_jobs import waiting_jobs
+
     configuration, manifests = _inputs(cluster, config, scheduler_names, keep_going, workload_kinds, feature_gates)
     start = start_time(now, manifests)
     found = waiting_jobs(configuration.scheduler, manifests.objects, start, scheduler_names, log)
@@ -154,6 +156,9 @@ def plan(
     New objects are created at the start of the clock, so their pods come after those that wait already. `namespace` is
     that of manifests that name none. The other arguments are those of `simulate`. Raises InputError.
     """
+    from muster.sim.applied import ApplyPlan, changes_between, overlaid, submitted
+    from muster.sim.difference import Difference
+
     configuration, there = _inputs(cluster, config, scheduler_names, keep_going, workload_kinds, feature_gates)
     new = usable_cluster(changes, keep_going=keep_going, workload_kinds=workload_kinds)
     start = start_time(now, there) + (now is None)  # after everything that is in the cluster
@@ -207,6 +212,10 @@ def question(
     log: Log = silent,
 ) -> Question:
     """Returns the question of `ask` with its first answer; the caller asks for the proposals one by one."""
+    from muster.sim.applied import submitted
+    from muster.sim.ask.question import Question
+    from muster.sim.ask.trial import Asked
+
     start = start_time(now, cluster) + (now is None)  # after everything that is in the cluster
     submitted_job = submitted(job.objects, start, namespace)
     gates = partial(with_job_groups, feature_gates=feature_gates or {})
@@ -254,6 +263,8 @@ def validate(
     What is wrong with the input is in the findings. `privileged` permits OverridePolicies that give pods privileges.
     Raises InputError only if the configuration cannot be read, or an argument is of a wrong type.
     """
+    from muster.sim.validate import validate_cluster
+
     text = config_text(config)
     manifests = None if cluster is None else _with_gates(read_cluster(cluster, workload_kinds), feature_gates)
     text = text or config_for({} if manifests is None else manifests.objects, scheduler_names)

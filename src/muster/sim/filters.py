@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from muster.config.names import suggest
 from muster.model.finding import InputError
-from muster.sim.difference import GroupDifference
-from muster.sim.result import Result
+
+if TYPE_CHECKING:
+    from muster.sim.difference import GroupDifference
+    from muster.sim.result import Result
 
 __all__ = ["Filter"]
 
@@ -59,6 +62,8 @@ class Filter:
 
     def groups(self, groups: Iterable[GroupDifference]) -> list[GroupDifference]:
         """Returns the differences of these pods."""
+        from muster.sim.difference import GroupDifference
+
         found = []
         for group in groups:
             kept = GroupDifference(group.group, group.queue)

@@ -8,6 +8,7 @@ changes any more. If the simulation repeats a state (two jobs that evict each ot
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from time import perf_counter
@@ -35,6 +36,7 @@ from muster.sim.summary import Breaches
 MAX_CYCLES = 10_000
 FIRST_FINGERPRINT_CYCLE = 8  # most runs have ended by then; a fingerprint of the cluster costs time
 MAX_REPEATS = 3
+CYCLES_PER_COLLECTION = 100  # where the collector is off (a process that only simulates): the cycles leave garbage
 ENDED = (Status.SUCCEEDED, Status.FAILED)
 
 
@@ -126,6 +128,8 @@ class Run:
         self.plan = plan = self.scheduler.cycle(self.state, now, self.log, turns=turns)
         seconds = perf_counter() - began
         result.cycles += 1
+        if result.cycles % CYCLES_PER_COLLECTION == 0 and not gc.isenabled():
+            gc.collect()
         if self.observer is not None:
             self.observer.end(result.cycles, plan)
         outcome = cluster.apply(plan)

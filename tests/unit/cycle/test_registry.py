@@ -70,7 +70,7 @@ POINTS = [
 @pytest.fixture
 def registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setitem(sys.modules, HERE, sys.modules[__name__])
-    monkeypatch.setattr(registry, "entry_points", lambda group: POINTS)
+    monkeypatch.setattr(registry, "_entry_points", lambda: POINTS)
     registry._registered.cache_clear()
     yield
     registry._registered.cache_clear()
