@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from muster.engine.core.values import Batch, Bools, Effect, Floats, Hook, NodeSet, Scope, Verdict
+from muster.engine.core.values import Batch, Bools, Effect, Floats, Hook, Index, NodeSet, Scope, SortedBy, Verdict
 
 if TYPE_CHECKING:
     from muster.engine.core.jobs import Job, Shape, Task
@@ -29,6 +29,10 @@ class NodeFilter(Hook):
 
     def batch(self, task: Task) -> Batch:
         return Batch.SINGLE if self.scope == Scope.CLUSTER else Batch.COLUMNS
+
+    def sorted_by(self, task: Task) -> SortedBy | None:
+        """For CLUSTER terms: what distinguishes nodes when a task is allocated; None: not known."""
+        return None
 
     @abstractmethod
     def filter(self, task: Task, nodes: NodeView) -> Verdict: ...
@@ -53,12 +57,20 @@ class NodeScorer(Hook):
         """For STATIC terms: is it known, without computing it, that raw is 0 (normalised: the same) everywhere?"""
         return False
 
+    def sorted_by(self, task: Task) -> SortedBy | None:
+        """For CLUSTER terms: as a filter's."""
+        return None
+
     @abstractmethod
     def raw(self, task: Task, nodes: NodeView) -> Floats: ...
 
     def normalise(self, task: Task, raw: Floats, candidates: Bools) -> Floats:
         """Only for `normalised` terms: raw → score, with constants taken over the candidates (never empty)."""
         return raw
+
+    def normalise_sorts(self, task: Task, raw: Floats, candidates: Index) -> Floats:
+        """The same with one entry per sort of node; `candidates`: how many nodes of the sort are candidates."""
+        return self.normalise(task, raw, candidates > 0)
 
     def span(self) -> float | None:
         """Returns the largest difference between two nodes that this term can make; None: not known."""

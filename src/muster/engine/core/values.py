@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,6 +86,28 @@ class Verdict:
     def resolvable(self) -> Bools:
         """The columns that fit, or that an eviction could make fit."""
         return np.array([True, *(reason.resolvable for reason in self.reasons)], np.bool_)[self.code]
+
+
+class NodeCounts(Protocol):
+    """Counts per node. Only moves on a node change its count."""
+
+    @property
+    def empty(self) -> bool:
+        """All counts are 0."""
+        ...
+
+    def on(self, node: int) -> int: ...
+
+    def per_node(self) -> Index: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SortedBy:
+    """What distinguishes nodes for a term of scope CLUSTER: nodes for which all of it is equal get equal answers."""
+
+    codes: tuple[Index, ...] = ()  # per node a number that does not change within the cycle, such as its zone's
+    counts: tuple[NodeCounts, ...] = ()
+    stamp: Callable[[], Hashable] | None = None  # while this is the same, the answer for such nodes is
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from muster.engine.core.hooks import Batch, Bools, Floats, NodeFilter, NodeScore
 from muster.engine.core.jobs import Task
 from muster.engine.core.nodes import MoveKind, Nodes, NodeView
 from muster.engine.core.static import columns
+from muster.engine.placement.node_sorts import SortedAnswers
 
 if TYPE_CHECKING:
     from muster.engine.placement.placement import Placement
@@ -65,7 +66,7 @@ class ColumnAnswers:
         """Without `fit` only the filters decide: requests are not compared with what is free (backfill)."""
         self.task = task
         self.shape = task.shape
-        self.nodes = placement.nodes
+        self.nodes: Nodes = placement.nodes
         self._needs = _needs(task, self.nodes) if fit else []
         self.fixed_batch = Batch.COLUMNS  # the strictest of the terms that are not asked about it each time
 
@@ -256,21 +257,55 @@ class Answers:
         """`fit`: see `ColumnAnswers`."""
         self.task = task
         self.shape = task.shape
-        self.nodes = placement.nodes
+        self.nodes: Nodes = placement.nodes
         self.look_ahead = LookAhead()
         self.columns = placement.column_answers(task) if fit else ColumnAnswers(placement, task, fit=False)
         self.static, self.curable = self.columns.static, self.columns.curable
+        self.placement = placement
+        scorers = [scorer for scorer, _ in self.columns.normalised if scorer.scope == Scope.CLUSTER]
+        self._cluster_terms: list[NodeFilter | NodeScorer] = [*self.columns.cluster_filters, *scorers]
+        self._concerned: list[int] = []  # the positions of the terms of scope CLUSTER that concern the task
+        self._sorted_of: tuple[int, ...] | None = None
+        self._sorted: SortedAnswers | None = None
         self.evaluate, self.scores = self.columns.evaluate, self.columns.scores
 
     def batch(self) -> Batch:
         """Returns how a run of such tasks may be placed now; terms of scope CLUSTER are asked each time."""
         how = self.columns.fixed_batch
-        for term in self.columns.cluster_filters:
-            how = max(how, term.batch(self.task))
-        for scorer, _ in self.columns.normalised:
-            if scorer.scope == Scope.CLUSTER:
-                how = max(how, scorer.batch(self.task))
+        task = self.task
+        concerned: list[int] = []
+        for i, term in enumerate(self._cluster_terms):
+            if own := term.batch(task):
+                concerned.append(i)
+                if own > how:
+                    how = own
+        self._concerned = concerned
         return how
+
+    @property
+    def scored_by_other_nodes(self) -> bool:
+        """Whether a score of scope CLUSTER concerns the task, as `batch` found."""
+        return bool(self._concerned) and self._concerned[-1] >= len(self.columns.cluster_filters)
+
+    def sorted(self) -> SortedAnswers | None:
+        """The answers per sort of node with the terms that concern the task, as `batch` found; None: not possible."""
+        concerned = tuple(self._concerned)
+        if self._sorted_of != concerned:
+            self._sorted_of = concerned
+            self._sorted = self._sort(concerned)
+        return self._sorted
+
+    def _sort(self, concerned: Sequence[int]) -> SortedAnswers | None:
+        terms = [self._cluster_terms[i] for i in concerned]
+        if not self.placement.caching or any(raw is not None for _, raw in self.columns.normalised):
+            return None
+        sorted_by = [found for term in terms if (found := term.sorted_by(self.task)) is not None]
+        if not terms or len(sorted_by) < len(terms):
+            return None
+        filters = [term for term in terms if isinstance(term, NodeFilter)]
+        scorers = [term for term in terms if isinstance(term, NodeScorer)]
+        made = SortedAnswers(self, self.placement.fixed_sorts, filters, scorers, sorted_by)
+        return made if made.usable else None
 
     def moving_filters(self) -> Iterator[NodeFilter]:
         """Yields the filters that concern the task now and whose answers may change within a cycle."""

@@ -21,6 +21,7 @@ from muster.engine.core.nodes import MoveKind
 from muster.engine.placement.answers import Answers, ColumnAnswers, FilterTerm, ScoreTerm
 from muster.engine.placement.batch import neighbours, picks
 from muster.engine.placement.node_classes import NodeClasses
+from muster.engine.placement.node_sorts import FixedSorts
 
 if TYPE_CHECKING:
     from muster.engine.core.session import Session
@@ -36,6 +37,7 @@ class Placement:
         self.nodes = session.state.nodes
         self.nodes.log.clear()
         self.node_classes = NodeClasses(self.nodes)
+        self.fixed_sorts = FixedSorts(len(self.nodes))
         self.filters: list[FilterTerm] = []
         self.scorers: list[ScoreTerm] = []
         self.caching = True  # off only in tests: cache on ≡ cache off
@@ -146,6 +148,13 @@ class Placement:
         else:
             answers.look_ahead.hold([])  # what was computed ahead would not know of this placement
         how = answers.batch()
+        if within is None and kind == MoveKind.ALLOCATE and (
+            how == Batch.SINGLE or (count == 1 and answers.scored_by_other_nodes)
+        ):
+            by_sort = answers.sorted()
+            if by_sort is not None:
+                best = by_sort.best(answers.columns.key(kind))
+                return [] if best < 0 else [best]
         key = answers.key(kind)
         index: Index | None = None
         if within is not None:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from muster.engine.core.hooks import Batch, Bools
 from muster.engine.core.jobs import Task
+from muster.engine.core.values import SortedBy
 from muster.engine.pod_rules.affinity import PodClass, PodIndex
 from muster.engine.pod_rules.rules import HOSTNAME, SpreadConstraint
 from muster.engine.pod_rules.tally import LabelDomains, Tally
@@ -60,6 +61,7 @@ class SpreadIndex:
         self._hard: dict[int, list[SpreadCounts]] = {}
         self._soft: dict[int, list[SpreadCounts]] = {}
         self._scored: dict[int, Bools] = {}
+        self._codes: dict[bytes, NDArray[np.int64]] = {}
         self._every: Bools = np.ones(len(index.nodes), np.bool_)
 
     def hard(self, task: Task, pod_class: PodClass) -> list[SpreadCounts]:
@@ -90,6 +92,25 @@ class SpreadIndex:
             found = self._labelled(() if pod_class.rules.by_default else pod_class.rules.soft)
             self._scored[pod_class.rules.id] = found
         return found
+
+    def sorted_by(self, pod_class: PodClass, spreadings: Sequence[SpreadCounts]) -> SortedBy:
+        """Scored nodes differ by their domains and, by hostname, by what is on the node itself."""
+        scored = self.scored(pod_class)
+        codes = [] if scored.all() else [self._code(scored)]
+        counts: list[Tally] = []
+        wide: list[Tally] = []
+        for s in spreadings:
+            if s.constraint.key != HOSTNAME:
+                codes.append(s.domains.codes)
+                wide += [] if s.tally is None else [s.tally]
+            else:
+                codes += [] if s.domains.labelled.all() else [self._code(s.domains.labelled)]
+                counts += [] if s.tally is None else [s.tally]
+        return SortedBy(tuple(codes), tuple(counts), lambda: tuple([tally.version for tally in wide]))
+
+    def _code(self, mask: Bools) -> NDArray[np.int64]:
+        """Returns one and the same array for equal masks."""
+        return self._codes.setdefault(mask.tobytes(), mask.astype(np.int64))
 
     def _labelled(self, constraints: Sequence[SpreadConstraint]) -> Bools:
         every = self._every

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from muster.engine.core.hooks import Bools
 from muster.engine.core.nodes import Nodes
+from muster.engine.core.values import SortedBy
 
 Codes = NDArray[np.int64]
 
@@ -16,7 +17,7 @@ Codes = NDArray[np.int64]
 class LabelDomains:
     """The values of a node label: a code per node; the last code, `absent`, is for nodes without the label."""
 
-    __slots__ = ("absent", "codes", "listed", "single")
+    __slots__ = ("_narrow", "absent", "codes", "listed", "single")
 
     def __init__(self, codes: Codes, absent: int) -> None:
         self.codes = codes
@@ -24,6 +25,7 @@ class LabelDomains:
         self.listed: list[int] = codes.tolist()
         # every node has the label, and each a different value: what changes in a domain changes for one node
         self.single = absent == len(codes) and absent not in self.listed
+        self._narrow: bool | None = True if self.single else None
 
     @classmethod
     def of(cls, nodes: Nodes, key: str) -> LabelDomains:
@@ -40,6 +42,13 @@ class LabelDomains:
         labelled: Bools = self.codes != self.absent
         return labelled
 
+    @property
+    def narrow(self) -> bool:
+        """No two nodes have the same value."""
+        if self._narrow is None:
+            self._narrow = bool((np.bincount(self.codes, minlength=self.absent + 1)[: self.absent] <= 1).all())
+        return self._narrow
+
     def only(self, eligible: Bools) -> LabelDomains:
         """The same domains with the other nodes left out of all counts."""
         return LabelDomains(np.where(eligible, self.codes, self.absent), self.absent)
@@ -48,13 +57,14 @@ class LabelDomains:
 class Tally:
     """Per domain the number of certain pods, or the sum of their weights. Nodes without the label do not count."""
 
-    __slots__ = ("counts", "domains", "pods", "some")
+    __slots__ = ("counts", "domains", "pods", "some", "version")
 
     def __init__(self, domains: LabelDomains) -> None:
         self.domains = domains
         self.counts = np.zeros(domains.absent + 1, np.int32)  # half the memory: there may be one per Deployment
         self.some = np.zeros(domains.absent + 1, np.bool_)  # counts > 0
         self.pods = 0  # how many are counted in all
+        self.version = 0  # grows with each change
 
     def add(self, nodes: Sequence[int], weight: int, sign: int) -> None:
         """A pod of this weight comes to (sign +1) or leaves (−1) each of the nodes."""
@@ -65,6 +75,7 @@ class Tally:
             np.add.at(self.counts, codes, weight * sign)
             self.some[codes] = self.counts[codes] > 0
             self.pods += sign * len(codes)
+            self.version += 1
             return
         for node in nodes:
             code = domains.listed[node]
@@ -73,12 +84,37 @@ class Tally:
                 self.counts[code] = count
                 self.some[code] = count > 0
                 self.pods += sign
+                self.version += 1
 
     def fill(self, count_by_node: Mapping[int, int], weight: int) -> None:
         """Pods of this weight are on the nodes already, so many on each."""
         codes = self.domains.codes[np.fromiter(count_by_node, np.int64, len(count_by_node))]
         numbers = np.fromiter(count_by_node.values(), np.int64, len(count_by_node))
         counted = codes != self.domains.absent
+        self.version += 1
         np.add.at(self.counts, codes[counted], weight * numbers[counted])
         np.greater(self.counts, 0, out=self.some)
         self.pods += int(numbers[counted].sum())
+
+    # --- for narrow domains: `NodeCounts`
+
+    @property
+    def empty(self) -> bool:
+        return not self.pods
+
+    def on(self, node: int) -> int:
+        return int(self.counts[self.domains.listed[node]])
+
+    def per_node(self) -> Codes:
+        return self.counts.take(self.domains.codes).astype(np.int64)
+
+
+def sorted_by_tallies(tallies: Iterable[Tally]) -> SortedBy:
+    """Nodes differ by their domains, or where these are narrow by the counts there."""
+    distinct = {id(tally): tally for tally in tallies}.values()
+    wide = [tally for tally in distinct if not tally.domains.narrow]
+    return SortedBy(
+        codes=tuple(tally.domains.codes for tally in wide),
+        counts=tuple(tally for tally in distinct if tally.domains.narrow),
+        stamp=(lambda: tuple([tally.version for tally in wide])) if wide else None,
+    )

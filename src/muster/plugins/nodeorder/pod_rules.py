@@ -12,10 +12,11 @@ from muster.engine.core.hooks import Batch, Bools, Floats, Scope
 from muster.engine.core.jobs import Task
 from muster.engine.core.nodes import NodeView
 from muster.engine.core.static import columns
+from muster.engine.core.values import SortedBy
 from muster.engine.pod_rules.affinity import PodClass, PodIndex
 from muster.engine.pod_rules.rules import HOSTNAME
 from muster.engine.pod_rules.spread import SpreadCounts, SpreadIndex, batch_of
-from muster.engine.pod_rules.tally import Tally
+from muster.engine.pod_rules.tally import Tally, sorted_by_tallies
 from muster.plugins.nodeorder.weighted import Weighted
 
 Numbers = NDArray[np.int64]
@@ -73,6 +74,9 @@ class PodAffinity(Weighted):
             return Batch.SKIP
         return own
 
+    def sorted_by(self, task: Task) -> SortedBy:
+        return sorted_by_tallies(tally for tally, _ in self._ask(task)[1])
+
     def raw(self, task: Task, nodes: NodeView) -> Floats:
         total = np.zeros(len(nodes), np.int64)
         for tally, weight in self._ask(task)[1]:
@@ -122,6 +126,10 @@ class TopologySpread(Weighted):
         pod_class, soft = found
         return batch_of(pod_class, soft)
 
+    def sorted_by(self, task: Task) -> SortedBy:
+        found = self._ask(task)
+        return SortedBy() if found is None else self._spread.sorted_by(*found)
+
     def raw(self, task: Task, nodes: NodeView) -> Floats:
         found = self._ask(task)
         if found is None:
@@ -146,13 +154,24 @@ class TopologySpread(Weighted):
         known, at = _table(sort, math.prod(_sorts(s) for s in soft))
         here = np.zeros(len(known), np.bool_)
         here[at[inside]] = True
-        scores = self._scores(soft, known, here, int(inside.sum()))
+        return np.where(sort < 0, 0.0, self._normalise(soft, known, here, int(inside.sum()))[at]) * self.weight
+
+    def normalise_sorts(self, task: Task, raw: Floats, candidates: Numbers) -> Floats:
+        found = self._ask(task)
+        sort = raw.astype(np.int64)
+        inside = (candidates > 0) & (sort >= 0)
+        if found is None or not inside.any():
+            return np.zeros(len(raw))
+        known = np.maximum(sort, 0)
+        scores = self._normalise(found[1], known, inside, int(candidates[inside].sum()))
+        return np.where(sort < 0, 0.0, scores) * self.weight
+
+    def _normalise(self, soft: Sequence[SpreadCounts], known: Numbers, here: Bools, candidates: int) -> Floats:
+        scores = self._scores(soft, known, here, candidates)
         least, most = int(scores[here].min()), int(scores[here].max())
         if most == 0:
-            table = np.full(len(known), 100.0)
-        else:
-            table = np.clip(100 * (most + least - scores) // most, 0, 100).astype(np.float64)
-        return np.where(sort < 0, 0.0, table[at]) * self.weight
+            return np.full(len(known), 100.0)
+        return np.clip(100 * (most + least - scores) // most, 0, 100).astype(np.float64)
 
     @staticmethod
     def _scores(soft: Sequence[SpreadCounts], known: Numbers, here: Bools, candidates: int) -> Numbers:

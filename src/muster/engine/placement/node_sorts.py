@@ -1,0 +1,208 @@
+"""Scores nodes per sort, for terms whose answers depend on pods on other nodes.
+
+After each placement such a term may answer differently for every node: the zone has one more pod, the largest count has
+grown. But most nodes are of a few sorts, such as "zone a, one pod of the Deployment on it", and the term treats all
+nodes of a sort alike (`SortedBy`). The terms are therefore asked about one node of each sort, with their own code, and
+only if something that they depend on has changed. A placement changes the sort of one node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from muster.engine.core.hooks import Bools, Floats, Index, NodeFilter, NodeScorer
+from muster.engine.core.jobs import Task
+from muster.engine.core.nodes import Nodes
+from muster.engine.core.values import NodeCounts, SortedBy
+
+if TYPE_CHECKING:
+    from muster.engine.placement.answers import Answers
+
+_MAX_FIXED = 1024  # with more combinations of domains, evaluating every node is as fast
+_MAX_SORTS = 4096
+_MAX_REPAIRS = 64  # changed nodes that are looked up one by one
+_NOTHING = float("-inf")
+
+
+class FixedSorts:
+    """The part of the sorts that does not change within a cycle: combinations of domains, as numbers from 0."""
+
+    def __init__(self, node_count: int) -> None:
+        self._count = node_count
+        self._known: dict[tuple[int, ...], tuple[tuple[Index, ...], Index, list[int], int] | None] = {}
+
+    def of(self, codes: Sequence[Index]) -> tuple[Index, list[int], int] | None:
+        """Returns the numbers as an array and as a list, and how many there are; None: too many."""
+        distinct = {id(each): each for each in codes}
+        found = self._known.get(tuple(distinct), self)
+        if found is self:
+            joint, size = np.zeros(self._count, np.int64), 1
+            for each in distinct.values():
+                least = int(each.min()) if len(each) else 0
+                width = (int(each.max()) if len(each) else 0) - least + 1
+                joint, size = _compress(joint * width + (each - least), size * width)
+            # The arrays are kept, or another one might get the id of one of them.
+            kept = (tuple(distinct.values()), joint, joint.tolist(), size)
+            found = self._known[tuple(distinct)] = None if size > _MAX_FIXED else kept
+        assert not isinstance(found, FixedSorts)
+        return None if found is None else found[1:]
+
+
+def _compress(numbers: Index, size: int) -> tuple[Index, int]:
+    """Returns numbers from 0 without gaps that are equal where these are, and how many there are."""
+    if size > 4 * len(numbers) + 64:
+        known, at = np.unique(numbers, return_inverse=True)
+        return at.reshape(-1), len(known)
+    used = np.bincount(numbers, minlength=1) > 0
+    return (np.cumsum(used) - 1)[numbers], int(np.count_nonzero(used))
+
+
+class SortedAnswers:
+    """The answers of all terms for the tasks of one signature that are allocated, on all nodes."""
+
+    def __init__(
+        self, answers: Answers, fixed_sorts: FixedSorts, filters: Sequence[NodeFilter], scorers: Sequence[NodeScorer],
+        sorted_by: Sequence[SortedBy],
+    ) -> None:  # fmt: skip
+        self._task = answers.task
+        self._nodes: Nodes = answers.nodes
+        self._filters = filters
+        self._scorers = scorers
+        self._stamps = [each.stamp for each in sorted_by if each.stamp is not None]
+        self._counts: list[NodeCounts] = list({id(c): c for each in sorted_by for c in each.counts}.values())
+        fixed = fixed_sorts.of([codes for each in sorted_by for codes in each.codes])
+        self.usable = fixed is not None
+        if fixed is not None:
+            self._fixed, self._fixed_list, self._fixed_count = fixed
+        self._cursor = -1  # how much of the log of changes is known; −1: nothing
+        self._sorts: dict[tuple[int, ...], int] = {}
+        self._stamp: Hashable = None
+        self._table: Floats = np.empty(0)  # the score of each sort; −inf: refused
+        self._scores: list[float] = []  # the same as a list
+        self._changes = 0  # grows when a sort gains its first candidate or loses its last, or a node becomes one or not
+
+    def best(self, key: Floats) -> int:
+        """Returns the first node with the highest score; −1: none fits. `key`: the answers without these terms."""
+        if not len(key):
+            return -1
+        log = self._nodes.log
+        changed = set(log[self._cursor :]) if self._cursor >= 0 else set()
+        if self._cursor < 0 or len(changed) > _MAX_REPAIRS or len(self._sorts) > _MAX_SORTS:
+            self._divide(key)
+            stale = True
+        else:
+            for node in changed:
+                self._move(node, bool(key[node] > _NOTHING))
+            stale = False
+        self._cursor = len(log)
+        if self._refresh() or stale:
+            self._total: Floats = key + self._table.take(self._sort)
+        else:
+            table, sort, total = self._scores, self._sort, self._total
+            for node in changed:
+                total[node] = key[node] + table[sort[node]]
+        best = int(self._total.argmax())
+        return best if self._total[best] > _NOTHING else -1
+
+    # --- the sort of each node
+
+    def _divide(self, key: Floats) -> None:
+        """Finds the sort of every node."""
+        numbers, size = self._fixed, self._fixed_count
+        parts = [self._fixed]
+        for count in self._counts:
+            if count.empty:
+                parts.append(np.zeros(len(numbers), np.int64))
+                continue
+            own = count.per_node()
+            least, most = int(own.min()), int(own.max())
+            numbers, size = _compress(numbers * (most - least + 1) + (own - least), size * (most - least + 1))
+            parts.append(own)
+        self._sort: Index = numbers if numbers is not self._fixed else numbers.copy()
+        self._is_candidate: Bools = key > _NOTHING
+        self._held: list[int] = np.bincount(self._sort[self._is_candidate], minlength=size).tolist()
+        representative = np.zeros(size, np.int64)
+        representative[self._sort] = np.arange(len(self._sort))
+        self._representative: list[int] = representative.tolist()
+        identities = zip(*(part[representative].tolist() for part in parts), strict=True)
+        self._sorts = {identity: sort for sort, identity in enumerate(identities)}
+        self._scores = []
+        self._stamp = None
+
+    def _move(self, node: int, candidate: bool) -> None:
+        """Finds the sort of a changed node, and counts it there if it is a candidate."""
+        identity = (self._fixed_list[node], *[count.on(node) for count in self._counts])
+        new = self._sorts.get(identity)
+        if new is None:
+            new = self._sorts[identity] = len(self._sorts)
+            self._held.append(0)
+            self._representative.append(node)
+            self._changes += 1
+        old, held = int(self._sort[node]), self._held
+        was = bool(self._is_candidate[node])
+        if was != candidate:
+            self._changes += 1
+            self._is_candidate[node] = candidate
+        if was:
+            held[old] -= 1
+            self._changes += held[old] == 0
+        if candidate:
+            self._changes += held[new] == 0
+            held[new] += 1
+        self._sort[node] = new
+
+    # --- the score of each sort
+
+    def _refresh(self) -> bool:
+        """Computes the scores of the sorts again if something has changed; returns whether a score has."""
+        held = self._held
+        stamp = (
+            self._changes,
+            tuple([ask() for ask in self._stamps]),
+            tuple(held) if self._filters and self._scorers else None,  # a filter may refuse some of the candidates
+        )
+        if stamp == self._stamp:
+            return False
+        self._stamp = stamp
+        present = [sort for sort, count in enumerate(held) if count]
+        scores = [_NOTHING] * len(held)
+        if present:
+            for sort, score in zip(present, self._evaluate(present), strict=True):
+                scores[sort] = score
+        if scores == self._scores:
+            return False
+        self._scores, self._table = scores, np.array(scores)
+        return True
+
+    def _evaluate(self, present: list[int]) -> list[float]:
+        """Asks the terms about one node of each of these sorts."""
+        task: Task = self._task
+        view = self._nodes.some(np.array([self._member(sort) for sort in present]))
+        candidates: Index = np.array([self._held[sort] for sort in present])
+        for term in self._filters:
+            candidates[term.filter(task, view).code > 0] = 0
+        at = candidates > 0
+        if not at.any():
+            return [_NOTHING] * len(present)
+        total: Floats = np.zeros(len(present))
+        first = True
+        for scorer in self._scorers:
+            raw = scorer.raw(task, view)
+            inside = raw[at]
+            if inside.min() == inside.max():
+                continue
+            part = scorer.normalise_sorts(task, raw, candidates)
+            total, first = part if first else total + part, False
+        total = np.where(at, total, _NOTHING)
+        scores: list[float] = total.tolist()
+        return scores
+
+    def _member(self, sort: int) -> int:
+        node = self._representative[sort]
+        if self._sort[node] != sort:
+            # The last one: among equal nodes the first is taken next, and leaves the sort.
+            node = self._representative[sort] = int(np.flatnonzero(self._sort == sort)[-1])
+        return node
