@@ -52,6 +52,8 @@ def picture(state: State) -> dict[str, Any]:
                 some(j.total))
             for k, j in state.jobs.items()
         },
+        "kinds": sorted(sorted(k for k, j in state.jobs.items() if j.kind is kind)
+                        for kind in {j.kind for j in state.jobs.values()}),
         "queues": {
             k: (q.created, q.weight, q.priority, q.open, q.parent, q.reclaimable, q.capability, q.guarantee,
                 q.deserved, q.annotations, sorted(q.jobs))

@@ -26,7 +26,7 @@ class QueueUsage:
         self._sums = JobSums(_parts)
         self._nodes: list[str] = []
         self._groups: list[str] = []  # of these nodes
-        self._group_sums = JobSums(self._by_group)
+        self._group_sums = JobSums(self._by_group, reads_nodes=True)
 
     def by_queue(self, state: State) -> dict[str, Usage]:
         """Returns the usage of each queue in the given state."""
@@ -38,7 +38,7 @@ class QueueUsage:
         groups = node_groups(state)
         if self._groups != groups or self._nodes != state.nodes.names:
             self._groups, self._nodes = groups, list(state.nodes.names)
-            self._group_sums = JobSums(self._by_group)
+            self._group_sums = JobSums(self._by_group, reads_nodes=True)
         if not any(groups):
             return {}
         self._group_sums.follow(state)

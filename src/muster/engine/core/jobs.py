@@ -6,10 +6,11 @@ one spec share. Jobs count their tasks by status, so that the gang rules are sum
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import count
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -20,8 +21,11 @@ from muster.engine.core.resources import Axis, Vector
 from muster.model.core import Pod, PodSpec, Volume
 from muster.model.pod import PersistentVolumeClaimSource
 from muster.model.requests import nonzero, requests
-from muster.model.scheduling import PodGroup, PodGroupSpec
+from muster.model.scheduling import PodGroup
 from muster.model.scheduling import Queue as QueueObject
+
+if TYPE_CHECKING:
+    from muster.engine.core.plain_pods import PlainKind
 
 
 class Status(IntEnum):
@@ -49,7 +53,7 @@ ON_NODE = (*ALLOCATED_LIKE, Status.RELEASING, Status.UNKNOWN)
 class Shape:
     """What pods of equal spec share: their request, and (through `spec`) everything a filter reads of a spec."""
 
-    __slots__ = ("_vector", "amounts", "best_effort", "derived", "id", "nonzero", "spec")
+    __slots__ = ("_vector", "amounts", "best_effort", "id", "nonzero", "plain", "spec")
 
     def __init__(self, id: int, spec: PodSpec, amounts: dict[str, int], nonzero: tuple[int, int]) -> None:
         self.id = id
@@ -57,8 +61,7 @@ class Shape:
         self.amounts = amounts
         self.nonzero = nonzero  # cpu and memory with kube-scheduler's defaults for containers that ask for nothing
         self.best_effort = not any(v for name, v in amounts.items() if name != "pods")
-        # annotations of a pod without an owner → spec and annotations of its group in memory
-        self.derived: dict[tuple[tuple[str, str], ...], tuple[PodGroupSpec, dict[str, str]]] = {}
+        self.plain: dict[Hashable, PlainKind] = {}  # the kinds of its plain pods
         self._vector: Vector = np.zeros(0, np.int64)
 
     def request(self, axis: Axis) -> Vector:
@@ -162,7 +165,7 @@ _next_generation = count(1).__next__
 class Job:
     __slots__ = (
         "allocated", "attempt", "best_effort_pending", "changes", "count", "created", "disrupted_whole", "generation",
-        "group", "has_priority_class", "key", "min_available", "min_resources", "name", "namespace", "native",
+        "group", "has_priority_class", "key", "kind", "min_available", "min_resources", "name", "namespace", "native",
         "never_preempts", "phase", "priority", "queue", "queue_name", "ready", "roles", "settled", "shown", "tasks",
         "total",
     )  # fmt: skip
@@ -173,6 +176,7 @@ class Job:
         self.native = bool(native)  # made from an object of scheduling.k8s.io
         self.namespace, _, self.name = self.shown.partition("/")
         self.group = group
+        self.kind: PlainKind | None = None  # of the job of a plain pod
         self.created = created
         self.queue_name = "default"
         self.queue: Queue | None = None

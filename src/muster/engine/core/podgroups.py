@@ -8,7 +8,7 @@ unless the controller (a ReplicaSet has its Deployment's annotations), or else t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -21,9 +21,6 @@ from muster.model.meta import key as key_of
 from muster.model.quantity import LARGEST, canonical, whole
 from muster.model.scheduling import NetworkTopology, PodGroup, PodGroupSpec
 from muster.workloads import MIN_MEMBER_ANNOTATIONS
-
-if TYPE_CHECKING:
-    from muster.engine.core.jobs import Shape
 
 GROUP = "scheduling.k8s.io/group-name"
 QUEUE_NAME = "scheduling.volcano.sh/queue-name"
@@ -104,26 +101,6 @@ def derived_group(pod: Pod, amounts: Mapping[str, int], owner: Object | None) ->
         count = replicas_of(owner) or members
         give_segments(record, segments("", count, members, {**above, **pod.metadata.annotations}))
     return record
-
-
-def group_of_plain_pod(pod: Pod, shape: Shape) -> PodGroup:
-    """The group of a pod without an owner. The groups of equal pods share their spec and annotations."""
-    meta = pod.metadata
-    notes = tuple(meta.annotations.items()) if meta.annotations else ()
-    known = shape.derived.get(notes)
-    if known is None:
-        made = derived_group(pod, shape.amounts, None)
-        known = shape.derived[notes] = made.spec, made.metadata.annotations
-    spec, annotations = known
-    return PodGroup(
-        metadata=ObjectMeta(
-            name=group_name(pod),
-            namespace=meta.namespace or "default",
-            creation_timestamp=meta.creation_timestamp,
-            annotations=annotations,
-        ),
-        spec=spec,
-    )
 
 
 def gang_record(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from muster.engine.core.jobs import Job, Queue, Shape, Status, Task
 from muster.engine.core.native_groups import NativeSpec, record_of
-from muster.engine.core.podgroups import QUEUE_NAME, derived_group, group_of_plain_pod, owner_of
+from muster.engine.core.podgroups import QUEUE_NAME, derived_group, owner_of
 from muster.groups.applications import Lookup
 from muster.model.core import Namespace, Pod, PriorityClass
 from muster.model.meta import Object, seconds
@@ -145,16 +145,14 @@ def native_group(job_key: str, objects: Mapping[str, Mapping[str, Object]], job:
     """The record of a native job with the phase that its pods and the scheduler's memory give it; None: it is gone."""
     group = record_of(job_key, objects)
     if group is not None:
-        group.status.phase = _phase(job) if job is not None and job.tasks else "Pending"
+        group.status.phase = phase_in_memory(job) if job is not None and job.tasks else "Pending"
     return group
 
 
 def in_memory_group(task: Task, lookup: Lookup, described: DescribedKinds | None) -> PodGroup:
     """The group of pods that name none, as it is while only this pod is known."""
     group = described.group_of([task.pod], lookup) if described is not None else None
-    if group is None and not task.pod.metadata.owner_references:
-        group = group_of_plain_pod(task.pod, task.shape)
-    elif group is None:
+    if group is None:
         group = derived_group(task.pod, task.shape.amounts, owner_of(task.pod, lookup))
     group.status.phase = "Pending" if task.status in (Status.PENDING, Status.RELEASING) else "Running"
     return group
@@ -169,11 +167,11 @@ def group_of_all(job: Job, lookup: Lookup, described: DescribedKinds | None) -> 
     group = described.group_of([task.pod for task in tasks], lookup) if described is not None else None
     if group is None:
         group = in_memory_group(tasks[0], lookup, None)
-    group.status.phase = _phase(job)
+    group.status.phase = phase_in_memory(job)
     return group
 
 
-def _phase(job: Job) -> str:
+def phase_in_memory(job: Job) -> str:
     """The phase of a group whose object keeps none."""
     waiting = job.count[Status.PENDING] + job.count[Status.RELEASING] == len(job.tasks)
     # "Running" stays, too, until a cycle finds it untrue: pods on their way out still count for that phase.

@@ -23,10 +23,15 @@ def single_kinds(jobs: Mapping[str, Job], groups: Mapping[str, Object]) -> dict[
     found: dict[str, int] = {}
     numbers: dict[tuple[object, ...], int] = {}
     for key, job in jobs.items():
-        if len(job.tasks) == 1 and job.count[_PENDING] and job.min_available <= 1:
-            kind = _kind(job, groups)
-            if kind is not None:
-                found[key] = numbers.setdefault(kind, len(numbers))
+        if not job.count[_PENDING] or len(job.tasks) != 1:
+            continue
+        plain = job.kind
+        if plain is None:
+            kind = _kind(job) if job.min_available <= 1 and key in groups else None
+        else:
+            kind = (plain, job.phase) if plain.together and not single_task(job).nominated else None
+        if kind is not None:
+            found[key] = numbers.setdefault(kind, len(numbers))
     return found
 
 
@@ -35,8 +40,8 @@ def single_task(job: Job) -> Task:
     return task
 
 
-def _kind(job: Job, groups: Mapping[str, Object]) -> tuple[object, ...] | None:
-    """Returns everything that a plugin may read of the job but its name and times; None if the job has no kind.
+def _kind(job: Job) -> tuple[object, ...] | None:
+    """Returns everything that a plugin may read of a job with a PodGroup but its name and times; None if it has no kind.
 
     Jobs with roles, sub-groups, owners, volumes or a promised node have none: they differ anyway.
     """
@@ -48,13 +53,9 @@ def _kind(job: Job, groups: Mapping[str, Object]) -> tuple[object, ...] | None:
         or job.roles or spec.sub_groups or spec.sub_group_policy
     ):  # fmt: skip
         return None
-    # Groups in memory of equal pods share their spec, and have the annotations of their pods.
-    own: object = id(spec)
-    if job.key in groups:
-        meta = group.metadata
-        own = _encode(spec), tuple(meta.annotations.items()), tuple(meta.labels.items()), bool(meta.owner_references)
-    notes, labels = pod.annotations, pod.labels
+    meta, notes, labels = group.metadata, pod.annotations, pod.labels
     return (
-        own, shape.id, job.queue_name, job.namespace, job.phase, job.priority, task.gated, task.priority,
+        _encode(spec), tuple(meta.annotations.items()), tuple(meta.labels.items()), bool(meta.owner_references),
+        shape.id, job.queue_name, job.namespace, job.phase, job.priority, task.gated, task.priority,
         tuple(notes.items()) if notes else (), tuple(labels.items()) if labels else (),
     )  # fmt: skip

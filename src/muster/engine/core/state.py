@@ -19,16 +19,8 @@ from muster.engine.core.native_changes import NativeChanges
 from muster.engine.core.native_groups import WORKLOADS, group_of, job_of, object_of, root_jobs
 from muster.engine.core.nodes import Nodes
 from muster.engine.core.podgroups import GROUP, OWNING, groups_of
-from muster.engine.core.reading import (
-    group_of_all,
-    in_memory_group,
-    native_group,
-    priority_of,
-    read_again,
-    read_job,
-    read_queue,
-    read_task,
-)
+from muster.engine.core.plain_pods import group_again, job_in_memory
+from muster.engine.core.reading import native_group, priority_of, read_again, read_job, read_queue, read_task
 from muster.engine.core.resources import Axis
 from muster.engine.core.unsettled_jobs import UnsettledJobs
 from muster.engine.evictions.promises import PromiseRecord
@@ -78,7 +70,7 @@ class State:
         self._read_queues()
         for key, group in self.objects["PodGroup"].items():
             assert isinstance(group, PodGroup)
-            self.jobs[key] = self._job(key, group)
+            self._add_job(read_job(key, group, self.objects))
         for key in root_jobs(self.objects):
             self._read_native_job(key)
         with collector_paused():
@@ -189,6 +181,9 @@ class State:
                 for task in self.tasks.values():
                     task.priority = priority_of(task.pod, self.objects[kind])
             self._read_queues()
+            for shape in self.shapes:
+                for plain in shape.plain.values():
+                    plain.like = None
             for job in list(self.jobs.values()):
                 self._read_job(job)
 
@@ -235,8 +230,8 @@ class State:
                 self.axis.learn(amounts)
         self.nodes.grow()
 
-    def _job(self, key: str, group: PodGroup) -> Job:
-        job = read_job(key, group, self.objects)
+    def _add_job(self, job: Job) -> Job:
+        self.jobs[job.key] = job
         job.changes = self.changes.log
         job.mark_changed()
         self._enter_queue(job)
@@ -247,7 +242,7 @@ class State:
         if job.native:
             job.group = native_group(job.key, self.objects, job) or job.group
         elif job.tasks and job.key not in self.objects["PodGroup"]:
-            job.group = group_of_all(job, self.lookup, self._owners.kinds)
+            job.group, job.kind = group_again(job, self.lookup, self._owners.kinds)
         read_again(job, self.objects)
         self._enter_queue(job)
 
@@ -279,11 +274,11 @@ class State:
         group = self.objects["PodGroup"].get(key)
         job = self.jobs.get(key)
         if isinstance(group, PodGroup) and job is not None:
-            job.group = group
+            job.group, job.kind = group, None
             self._read_job(job)
             return
         if isinstance(group, PodGroup):
-            self.jobs[key] = self._job(key, group)
+            self._add_job(read_job(key, group, self.objects))
         elif job is not None:
             self._drop_job(job)
         namespace = key.partition("/")[0]
@@ -298,7 +293,7 @@ class State:
         if job is not None and group is not None:
             self._read_job(job)
         elif group is not None:
-            job = self.jobs[key] = self._job(key, group)
+            job = self._add_job(read_job(key, group, self.objects))
         elif job is not None:
             self._drop_job(job)
         return job
@@ -354,8 +349,9 @@ class State:
         name = f"{task.namespace}/{group}"
         job = self.jobs.get(name)
         if job is None:
-            job = self.jobs[name] = self._job(name, in_memory_group(task, self.lookup, self._owners.kinds))
+            job = self._add_job(job_in_memory(name, task, self.objects, self.lookup, self._owners.kinds))
         else:
+            job.kind = None
             self._regrouped[name] = None
         return job
 

@@ -58,7 +58,10 @@ class Promises:
 
     def open(self) -> None:
         """Make the moves of every promise that can be kept."""
+        kinds, promised = self.session.kinds, self.record.nodes
         for job in self.session.active.values():
+            if job.key in kinds and job.key not in promised:
+                continue  # no pod of a job that has a kind names a node
             nodes = self._promised(job) if job.count[Status.PENDING] else {}
             if not nodes:
                 continue
