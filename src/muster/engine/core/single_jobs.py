@@ -41,7 +41,7 @@ def single_task(job: Job) -> Task:
 
 
 def _kind(job: Job) -> tuple[object, ...] | None:
-    """Returns everything that a plugin may read of a job with a PodGroup but its name and times; None if it has no kind.
+    """Returns what a plugin may read of a job with a PodGroup, but its name and times; None if the job has no kind.
 
     Jobs with roles, sub-groups, owners, volumes or a promised node have none: they differ anyway.
     """

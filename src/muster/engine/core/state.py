@@ -18,8 +18,8 @@ from muster.engine.core.jobs import ON_NODE, Job, Queue, Shape, Shapes, Status, 
 from muster.engine.core.native_changes import NativeChanges
 from muster.engine.core.native_groups import WORKLOADS, group_of, job_of, object_of, root_jobs
 from muster.engine.core.nodes import Nodes
-from muster.engine.core.podgroups import GROUP, OWNING, groups_of
 from muster.engine.core.plain_pods import group_again, job_in_memory
+from muster.engine.core.podgroups import GROUP, OWNING, groups_of
 from muster.engine.core.reading import native_group, priority_of, read_again, read_job, read_queue, read_task
 from muster.engine.core.resources import Axis
 from muster.engine.core.unsettled_jobs import UnsettledJobs
