@@ -130,6 +130,7 @@ class DisruptionLedger:
         self.budgets = budgets
         self._pods = pods
         self._index = BudgetIndex({key: budget.spec.selector for key, budget in budgets.items()})
+        self._covered: dict[str, dict[str, list[Pod]]] = {}  # namespace → budget → the pods that it covers
         self._counts: dict[str, BudgetCount] = {}
         self._used: dict[str, int] = {}
 
@@ -139,10 +140,21 @@ class DisruptionLedger:
     def count(self, key: str) -> BudgetCount:
         found = self._counts.get(key)
         if found is None:
-            budget, namespace = self.budgets[key], key.partition("/")[0]
-            covered = (p for p in self._pods(namespace) if matches(budget.spec.selector, p.metadata.labels))
-            found = self._counts[key] = count(budget, covered)
+            budget = self.budgets[key]
+            counted = budget.status.disruptions_allowed is not None
+            found = self._counts[key] = count(budget, () if counted else self._covered_by(key))
         return found
+
+    def _covered_by(self, key: str) -> Iterable[Pod]:
+        """Returns the pods that a budget covers; those of all budgets of its namespace are found in one pass."""
+        namespace = key.partition("/")[0]
+        covered = self._covered.get(namespace)
+        if covered is None:
+            covered = self._covered[namespace] = {}
+            for pod in self._pods(namespace):
+                for one in self._index.covering(namespace, pod.metadata.labels):
+                    covered.setdefault(one, []).append(pod)
+        return covered.get(key, ())
 
     def left(self, key: str) -> int:
         """Returns how many more disruptions the budget allows."""

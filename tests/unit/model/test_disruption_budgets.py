@@ -16,7 +16,7 @@ from muster.engine.evictions.budgets import Budgets, ledger_of
 from muster.groupctl.controllers.eviction_order import eviction_blocker
 from muster.groupctl.controllers.object_cache import ObjectCache
 from muster.model.core import Node, Pod, PodDisruptionBudget
-from muster.model.disruption_budgets import BudgetIndex, count
+from muster.model.disruption_budgets import BudgetIndex, DisruptionLedger, count
 from muster.model.meta import LabelSelector, LabelSelectorRequirement, Object
 from muster.model.storage import PersistentVolume, PersistentVolumeClaim
 from muster.plugins.pdb import Pdb
@@ -175,3 +175,16 @@ def test_the_index_finds_budgets_by_namespace_and_selector() -> None:
     assert index.covering("default", WEB) == ["default/all", "default/app"]
     assert index.covering("default", {"tier": "x"}) == ["default/all", "default/tier"]
     assert index.covering("e", WEB) == ["e/app"] and index.covering("f", WEB) == []
+
+
+def test_the_pods_of_a_namespace_are_looked_through_once() -> None:
+    budgets = {f"default/b{i}": budget(f"b{i}", minAvailable=1) for i in range(3)}
+    asked: list[str] = []
+
+    def pods(namespace: str) -> list[Pod]:
+        asked.append(namespace)
+        return [p for p in (web("p0"), web("p1")) if isinstance(p, Pod)]
+
+    ledger = DisruptionLedger({k: b for k, b in budgets.items() if isinstance(b, PodDisruptionBudget)}, pods)
+    assert [ledger.count(key) for key in budgets] == [(1, 2, 1)] * 3
+    assert asked == ["default"]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import count
 from typing import TYPE_CHECKING
+from weakref import KeyedRef, WeakSet
 
 import msgspec
 import numpy as np
@@ -53,7 +54,7 @@ ON_NODE = (*ALLOCATED_LIKE, Status.RELEASING, Status.UNKNOWN)
 class Shape:
     """What pods of equal spec share: their request, and (through `spec`) everything a filter reads of a spec."""
 
-    __slots__ = ("_vector", "amounts", "best_effort", "id", "nonzero", "plain", "spec")
+    __slots__ = ("__weakref__", "_vector", "amounts", "best_effort", "id", "nonzero", "plain", "spec")
 
     def __init__(self, id: int, spec: PodSpec, amounts: dict[str, int], nonzero: tuple[int, int]) -> None:
         self.id = id
@@ -305,18 +306,28 @@ class Shapes:
     """Interns pod specs: pods whose specs are equal in everything but their node share one Shape.
 
     The key of a spec is its encoding, which costs about a microsecond per pod. Requests, selectors and volumes are read
-    once per shape.
+    once per shape. A shape is forgotten with its last task; what is kept about shapes longer than a cycle is kept by
+    weak references to them. Their ids are not used again.
     """
 
     def __init__(self, axis: Axis) -> None:
         self._axis = axis
-        self._known: dict[bytes, Shape] = {}
+        self._known: dict[bytes, KeyedRef[bytes, Shape]] = {}
+        self._next_id = count().__next__
+        self.with_affinity: WeakSet[Shape] = WeakSet()  # those with affinity or spread constraints
+        known = self._known
+
+        def forget(gone: KeyedRef[bytes, Shape]) -> None:
+            if known.get(gone.key) is gone:  # else a new shape has its key
+                del known[gone.key]
+
+        self._forget = forget
 
     def __len__(self) -> int:
         return len(self._known)
 
     def __iter__(self) -> Iterator[Shape]:
-        return iter(self._known.values())
+        return (shape for found in list(self._known.values()) if (shape := found()) is not None)
 
     def of(self, spec: PodSpec) -> Shape:
         """The shape of a spec; QuantityError if a request cannot be read."""
@@ -329,10 +340,14 @@ class Shapes:
         key = _encode(spec)
         # Equal pods differ only in their node. It is the first field: cut it off.
         key = key.removeprefix(b'{"nodeName":"%b"' % spec.node_name.encode() if spec.node_name else b"{").lstrip(b",")
-        shape = self._known.get(key)
+        known = self._known.get(key)
+        shape = None if known is None else known()
         if shape is None:
-            shape = self._known[key] = Shape(len(self._known), spec, requests(spec), nonzero(spec))
+            shape = Shape(self._next_id(), spec, requests(spec), nonzero(spec))
+            self._known[key] = KeyedRef(shape, self._forget, key)
             self._axis.learn(shape.amounts)
+            if spec.affinity is not None or spec.topology_spread_constraints:
+                self.with_affinity.add(shape)
         return shape
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,7 +113,8 @@ class Nodes:
         self.idle[:] = self.future_idle[:] = self.alloc
         self.labels = LabelColumns([n.metadata.labels or {} for n in self.objects])
         self._everything = np.arange(len(self.objects))
-        self._deltas: dict[int, Vector] = {}  # forgotten when the axis grows
+        # forgotten when the axis grows
+        self._deltas: WeakKeyDictionary[Shape, dict[MoveKind, Vector]] = WeakKeyDictionary()
 
     def __len__(self) -> int:
         return len(self.names)
@@ -152,8 +154,10 @@ class Nodes:
 
     def delta(self, shape: Shape, kind: MoveKind) -> Vector:
         """What one task of this shape changes in a node's column."""
-        key = 4 * shape.id + kind
-        delta = self._deltas.get(key)
+        deltas = self._deltas.get(shape)
+        if deltas is None:
+            deltas = self._deltas[shape] = {}
+        delta = deltas.get(kind)
         if delta is None:
             r = shape.request(self.axis)
             none = np.zeros_like(r)
@@ -163,7 +167,7 @@ class Nodes:
                 MoveKind.PIPELINE: (none, -r, none, r, nonzero),
                 MoveKind.EVICT: (none, r, none, -r, -nonzero),
             }[kind]
-            delta = self._deltas[key] = np.concatenate(parts)
+            delta = deltas[kind] = np.concatenate(parts)
         return delta
 
     def apply(self, shape: Shape, kind: MoveKind, nodes: Sequence[int], sign: int) -> None:

@@ -1,8 +1,8 @@
 """Answers that depend on the node objects and a pod's spec alone, kept until a node object changes.
 
 What is read of a spec (its `part`) is usually the same for many shapes: no selector, the usual tolerations. Answers are
-therefore kept per part, and by shape id. They are arrays over all nodes, marked read-only, since
-one array is shared by all readers.
+therefore kept per part, and by shape, until the last shape with this part is gone. They are arrays over all nodes,
+marked read-only, since one array is shared by all readers.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from typing import Generic, TypeVar
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,15 @@ A = TypeVar("A")
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 
+class _Kept(Generic[A]):
+    """An answer that lives as long as a shape has it."""
+
+    __slots__ = ("__weakref__", "answer")
+
+    def __init__(self, answer: A) -> None:
+        self.answer = answer
+
+
 class PerSpec(ABC, Generic[A]):
     """One answer per part of a spec, over the nodes of today."""
 
@@ -29,8 +39,8 @@ class PerSpec(ABC, Generic[A]):
         self._nodes: Nodes | None = None
         self._version = -1
         self._seen: list[Node] = []
-        self._by_part: dict[Hashable, A] = {}
-        self._by_shape: dict[int, A] = {}
+        self._by_part: WeakValueDictionary[Hashable, _Kept[A]] = WeakValueDictionary()
+        self._by_shape: WeakKeyDictionary[Shape, _Kept[A]] = WeakKeyDictionary()
 
     @abstractmethod
     def part(self, spec: PodSpec) -> Hashable:
@@ -55,14 +65,14 @@ class PerSpec(ABC, Generic[A]):
 
     def of(self, shape: Shape, nodes: Nodes) -> A:
         self.refresh(nodes)
-        found = self._by_shape.get(shape.id)
+        found = self._by_shape.get(shape)
         if found is None:
             part = self.part(shape.spec)
             found = self._by_part.get(part)
             if found is None:
-                found = self._by_part[part] = self.answer(shape.spec, nodes)
-            self._by_shape[shape.id] = found
-        return found
+                found = self._by_part[part] = _Kept(self.answer(shape.spec, nodes))
+            self._by_shape[shape] = found
+        return found.answer
 
     def _follow(self, nodes: Nodes) -> None:
         changed: Sequence[int] = range(len(nodes))

@@ -184,7 +184,7 @@ class PodIndex(Ledger):
     # --- building
 
     def _build(self) -> bool:
-        for shape in self._state.shapes:
+        for shape in self._state.shapes.with_affinity:
             if asks(shape.spec):
                 self._asking[shape.id] = label_keys(shape.spec)
         owners = any(self._state.objects.get(kind) for _, kind in _OWNERS)

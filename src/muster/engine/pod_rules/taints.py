@@ -1,6 +1,7 @@
 """Taints and tolerations over all nodes at once, and nodes that are cordoned.
 
-Nodes with equal taints share one interned taint set; what a pod tolerates is decided once per set and taken by code.
+Nodes with equal taints share one taint list. What a pod tolerates is decided once per distinct taint, of those with the
+keys that it tolerates, and taken by number.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.engine.core.hooks import Bools
+from muster.engine.core.hooks import Bools, Reason
 from muster.engine.core.nodes import Nodes
 from muster.engine.core.static import PerSpec, read_only
 from muster.model.core import Node, PodSpec, Taint, Toleration
@@ -29,12 +30,61 @@ _encode = msgspec.msgpack.Encoder().encode
 class TolerationResult:
     """Which taints of every node a pod does not tolerate."""
 
-    refused: NDArray[np.uint16]  # 0: nothing keeps it off; k: the taint `taints[k-1]` does, the node's first one
-    taints: list[Taint]
+    refused: NDArray[np.uint16]  # 0: nothing keeps it off; k: `reasons[k-1]` does, the node's first such taint
+    reasons: list[Reason]
     disliked: NDArray[np.int64]  # how many PreferNoSchedule taints it does not tolerate
     cordoned: Bools  # the node is unschedulable and the pod does not tolerate that
     any_cordoned: bool
     any_disliked: bool
+
+
+class TaintColumns:
+    """The distinct lists of taints of some effects, as a table of taints: lists × positions."""
+
+    def __init__(self, effects: Sequence[str]) -> None:
+        self.taints: list[Taint] = []  # the distinct taints
+        self.reasons: list[Reason] = []  # one per key and value: how a pod is refused for such a taint
+        self.reason_of = np.zeros(0, np.int64)  # taint → reason
+        self._texts: dict[str, int] = {}
+        self._effects = effects
+        self._known: dict[tuple[str, str, str], int] = {}
+        self._by_key: dict[str, list[int]] = {}  # key → taints
+        self._lists: list[list[int]] = []
+        self._table: NDArray[np.int64] | None = None
+
+    def add(self, taints: Iterable[Taint]) -> None:
+        """Adds a list; its number is the number of lists before it."""
+        self._lists.append([self._number(taint) for taint in taints if taint.effect in self._effects])
+        self._table = None
+
+    def untolerated(self, tolerations: Sequence[Toleration]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Returns the table, and which of its entries are taints that the pod does not tolerate."""
+        if self._table is None:
+            self._table = np.full((len(self._lists), max(map(len, self._lists), default=0)), len(self.taints), np.int64)
+            for row, found in zip(self._table, self._lists, strict=True):
+                row[: len(found)] = found
+            self.reason_of = np.array([self._reason(taint) for taint in self.taints], np.int64)
+        against = np.ones(len(self.taints) + 1, np.bool_)
+        against[-1] = False  # no taint at this position
+        for toleration in tolerations:
+            # A toleration without a key may tolerate every taint.
+            taints = self._by_key.get(toleration.key, ()) if toleration.key else range(len(self.taints))
+            against[[i for i in taints if _covers(toleration, self.taints[i])]] = False
+        return self._table, against[self._table]
+
+    def _number(self, taint: Taint) -> int:
+        number = self._known.setdefault((taint.key, taint.value, taint.effect), len(self._known))
+        if number == len(self.taints):
+            self.taints.append(taint)
+            self._by_key.setdefault(taint.key, []).append(number)
+        return number
+
+    def _reason(self, taint: Taint) -> int:
+        text = f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
+        number = self._texts.setdefault(text, len(self._texts))
+        if number == len(self.reasons):
+            self.reasons.append(Reason("taint", text, resolvable=False))
+        return number
 
 
 class Tolerations(PerSpec[TolerationResult]):
@@ -42,9 +92,9 @@ class Tolerations(PerSpec[TolerationResult]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._known: dict[tuple[tuple[str, str, str], ...], int] = {}
-        self._sets: list[Sequence[Taint]] = []  # the distinct taint lists
-        self._codes = np.zeros(0, np.int64)  # which of them each node has
+        self._known: dict[tuple[tuple[str, str, str], ...], int] = {}  # the distinct taint lists
+        self._hard, self._soft = TaintColumns(HARD), TaintColumns((SOFT,))
+        self._codes = np.zeros(0, np.int64)  # which of the lists each node has
         self._unschedulable = np.zeros(0, np.bool_)
 
     def differs(self, old: Node, new: Node) -> bool:
@@ -52,16 +102,18 @@ class Tolerations(PerSpec[TolerationResult]):
 
     def reread(self, nodes: Nodes, changed: Sequence[int]) -> None:
         if len(changed) == len(nodes):
-            self._known, self._sets = {}, []
+            self._known = {}
+            self._hard, self._soft = TaintColumns(HARD), TaintColumns((SOFT,))
             self._codes = np.zeros(len(nodes), np.int64)
             self._unschedulable = np.zeros(len(nodes), np.bool_)
         for i in changed:
             spec = nodes.objects[i].spec
             key = tuple((t.key, t.value, t.effect) for t in spec.taints)
-            code = self._known.setdefault(key, len(self._known))
-            if code == len(self._sets):
-                self._sets.append(spec.taints)
-            self._codes[i] = code
+            known = len(self._known)
+            code = self._codes[i] = self._known.setdefault(key, known)
+            if code == known:
+                self._hard.add(spec.taints)
+                self._soft.add(spec.taints)
             self._unschedulable[i] = spec.unschedulable
 
     def part(self, spec: PodSpec) -> Hashable:
@@ -69,29 +121,29 @@ class Tolerations(PerSpec[TolerationResult]):
 
     def answer(self, spec: PodSpec, nodes: Nodes) -> TolerationResult:
         tolerations = spec.tolerations
-        texts: dict[tuple[str, str], int] = {}
-        taints: list[Taint] = []
-        first = np.zeros(len(self._sets), np.uint16)
-        soft = np.zeros(len(self._sets), np.int64)
-        for code, taint_set in enumerate(self._sets):
-            taint = untolerated(taint_set, tolerations)
-            if taint is not None:
-                k = texts.setdefault((taint.key, taint.value), len(texts) + 1)
-                if k > len(taints):
-                    taints.append(taint)
-                first[code] = min(k, np.iinfo(np.uint16).max)  # more different taints than codes: refused all the same
-            soft[code] = sum(t.effect == SOFT and not tolerated(t, tolerations) for t in taint_set)
+        first, reasons = self._first_refusals(tolerations)
+        disliked = self._soft.untolerated(tolerations)[1].sum(axis=1)[self._codes]
         cordoned = self._unschedulable & (not tolerated(CORDONED, tolerations))
-        disliked = soft[self._codes]
         return TolerationResult(
-            read_only(first[self._codes]), taints, read_only(disliked), read_only(cordoned),
+            read_only(first[self._codes]), reasons, read_only(disliked), read_only(cordoned),
             any_cordoned=bool(cordoned.any()), any_disliked=bool(disliked.any()),
         )  # fmt: skip
 
-
-def untolerated(taints: Iterable[Taint], tolerations: Sequence[Toleration]) -> Taint | None:
-    """The first taint that keeps the pod off."""
-    return next((t for t in taints if t.effect in HARD and not tolerated(t, tolerations)), None)
+    def _first_refusals(self, tolerations: Sequence[Toleration]) -> tuple[NDArray[np.uint16], list[Reason]]:
+        """Returns per taint list which reason keeps the pod off (0: none), and these reasons in the order of lists."""
+        table, against = self._hard.untolerated(tolerations)
+        refused = np.zeros(len(table), np.uint16)
+        lists = np.flatnonzero(against.any(axis=1))
+        if not len(lists):
+            return refused, []
+        first = self._hard.reason_of[table[lists, against[lists].argmax(axis=1)]]
+        different, at, which = np.unique(first, return_index=True, return_inverse=True)
+        order = np.argsort(at)
+        number = np.empty(len(order), np.int64)
+        number[order] = np.arange(1, len(order) + 1)
+        # More different taints than codes: refused all the same.
+        refused[lists] = np.minimum(number[which], np.iinfo(np.uint16).max)
+        return refused, [self._hard.reasons[i] for i in different[order].tolist()]
 
 
 def tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:

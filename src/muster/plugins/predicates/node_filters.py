@@ -11,7 +11,7 @@ from muster.engine.core.resources import PODS
 from muster.engine.core.static import columns
 from muster.engine.pod_rules.node_selectors import Required
 from muster.engine.pod_rules.ports import HostPorts
-from muster.engine.pod_rules.taints import TolerationResult, Tolerations
+from muster.engine.pod_rules.taints import Tolerations
 
 TOO_MANY_PODS = Reason("pod-count", "node(s) pod number exceeded")
 CORDONED = Reason("unschedulable", "node(s) were unschedulable", resolvable=False)
@@ -79,14 +79,7 @@ class TaintToleration(NodeFilter):
 
     def filter(self, task: Task, nodes: NodeView) -> Verdict:
         result = self._tolerations.of(task.shape, nodes.nodes)
-        return Verdict(columns(result.refused, nodes), _reasons(result))
-
-
-def _reasons(result: TolerationResult) -> list[Reason]:
-    return [
-        Reason("taint", f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}", resolvable=False)
-        for taint in result.taints
-    ]
+        return Verdict(columns(result.refused, nodes), result.reasons)
 
 
 class NodePorts(NodeFilter):

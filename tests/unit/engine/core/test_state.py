@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 from builders.manifests import group, node, pod, queue, state_of, typed
 from builders.queued_jobs import made, task
 from muster.config.types import Config
 from muster.cycle.scheduler import Scheduler
+from muster.engine.pod_rules.node_selectors import Required
 from muster.model.core import Pod
 from muster.model.meta import OwnerReference
 
@@ -90,3 +93,24 @@ def test_whether_a_pod_may_be_evicted_is_its_annotation_else_its_label(
     meta |= {} if label is None else {"labels": {key: label}}
     state = state_of(made("v1", "Pod", meta, spec={"containers": [{"name": "main"}]}))
     assert task(state, "p").preemptable is may_go
+
+
+def test_what_is_kept_about_a_shape_goes_with_its_last_pod() -> None:
+    """Each pod has a request, a selector and an affinity of its own, as over a long time."""
+    rule = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}}
+    state, scheduler = state_of(node("n1", cpu=100), queue("default")), Scheduler(Config())
+    required = Required()
+    for i in range(1, 20):
+        state.upsert("Pod", f"default/p{i}", typed(pod(f"p{i}", cpu=i, nodeSelector={"a": str(i)}, affinity=rule)))
+        scheduler.cycle(state, float(i))
+        state.upsert("Pod", f"default/p{i}", typed(pod(f"p{i}", on="n1", cpu=i, affinity=rule)))
+        required.of(task(state, f"default/p{i}").shape, state.nodes)
+        if i > 3:
+            state.remove("Pod", f"default/p{i - 3}")
+    gc.collect()
+    assert len(state.shapes) == len(list(state.shapes)) == len(state.shapes.with_affinity) == 3
+    assert len(state.nodes._deltas) == len(required._by_shape) == 3
+    assert len(required._by_part) == 1
+    assert len({shape.id for shape in state.shapes}) == 3
+    state.upsert("Pod", "default/q", typed(pod("q", cpu=19, affinity=rule)))
+    assert task(state, "default/q").shape is task(state, "default/p19").shape
