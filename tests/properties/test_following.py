@@ -27,17 +27,16 @@ def picture(state: State) -> dict[str, Any]:
     """Everything a cycle reads, free of the order in which it came."""
     state.refresh()
     nodes, axis = state.nodes, state.axis
-    size = axis.size
+    view = nodes.everything()
     rows = {
-        (account, name): nodes.rows[block * size + axis.rows[name]].tolist()
-        for block, account in enumerate(("idle", "future idle", "used", "load"))
-        for name in axis.names
+        (account, name): getattr(view, account)[row].tolist()
+        for account in ("idle", "future_idle", "used", "load", "alloc")
+        for name, row in axis.rows.items()
     }
     return {
         "names": nodes.names,
         "rows": {at: row for at, row in rows.items() if any(row)},
-        "nonzero": nodes.rows[4 * size :].tolist(),
-        "alloc": {name: row for name in axis.names if any(row := nodes.alloc[axis.rows[name]].tolist())},
+        "nonzero": view.nonzero.tolist(),
         "labels": [nodes.labels.of(i) for i in range(len(nodes))],
         "on": [sorted(tasks) for tasks in nodes.on],
         "promised": nodes.pipelined,

@@ -43,7 +43,7 @@ def _some(amounts: dict[str, int]) -> dict[str, int]:
 def accounts(nodes: Nodes, tasks: dict[str, Task], node: int) -> list[list[int]]:
     """The five accounts of a node, added up anew from the pods that are on it."""
     axis = nodes.axis
-    idle = nodes.alloc[:, node].copy()
+    idle = nodes.offered[:, node].copy()
     future, used, load = idle.copy(), np.zeros_like(idle), np.zeros_like(idle)
     nonzero = np.zeros(2, np.int64)
     for task in tasks.values():

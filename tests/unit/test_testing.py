@@ -70,7 +70,7 @@ class StaticButReadsUsage(Plugin, NodeFilter):
     scope = Scope.STATIC
 
     def filter(self, task: Task, nodes: NodeView) -> Verdict:
-        return Verdict.of(nodes.used.any(axis=0), Reason("used", "node(s) are in use"))
+        return Verdict.of(nodes.used[nodes.nodes.axis.rows["pods"]] > 0, Reason("used", "node(s) are in use"))
 
 
 class CountsPods(Plugin, NodeScorer, Ledger):

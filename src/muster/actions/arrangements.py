@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from muster.engine.core.hooks import Bools, NodeSet
 from muster.engine.core.jobs import Job, Task
-from muster.engine.core.nodes import MoveKind
+from muster.engine.core.nodes import MoveKind, Nodes
 from muster.engine.core.session import Session
 from muster.engine.core.subgroups import sub_group_tree
 
@@ -27,10 +27,9 @@ def mixed(session: Session, tasks: Sequence[Task]) -> bool:
 
 
 def largest_first(session: Session, tasks: Sequence[Task], within: NodeSet | None) -> list[Task]:
-    nodes = session.state.nodes
     kinds = [session.signature(task) for task in tasks]
-    requests = [task.shape.request(nodes.axis) for task in tasks]
-    return [tasks[i] for i in by_size(requests, kinds, _free(session, within).sum(axis=1))]
+    requests, free = _columns(session, tasks, within)
+    return [tasks[i] for i in by_size(requests, kinds, free.sum(axis=1))]
 
 
 def selections(session: Session, job: Job, tasks: Sequence[Task], count: int) -> Iterator[list[Task]]:
@@ -51,13 +50,12 @@ def node_for_each(session: Session, tasks: Sequence[Task], within: NodeSet | Non
     """Returns a node set of one node per task so that all fit once releasing pods are gone; None if none was found."""
     if len(tasks) > _MOST:
         return None
-    nodes = session.state.nodes
     if within is None:
         within = _emptiest(session, tasks)
     kinds = [session.signature(task) for task in tasks]
-    requests = [task.shape.request(nodes.axis) for task in tasks]
+    requests, free = _columns(session, tasks, within)
     usable = [session.placement.answers(task).static[within.index] for task in tasks]
-    columns = pack(requests, kinds, _free(session, within), usable)
+    columns = pack(requests, kinds, free, usable)
     return None if columns is None else [NodeSet(within.index[[column]]) for column in columns]
 
 
@@ -69,15 +67,33 @@ def _emptiest(session: Session, tasks: Sequence[Task]) -> NodeSet:
         able |= session.placement.fits(task, MoveKind.PIPELINE)
     index = np.flatnonzero(able)
     if len(index) > _MOST:
-        free = _free(session, NodeSet(index))
-        share = (free / np.maximum(nodes.alloc.sum(axis=1), 1)[:, None]).min(axis=0)
+        free, offered = _future(nodes, nodes.axis.own_rows())[:, index], nodes.offered[nodes.axis.own_rows()]
+        share = (free / np.maximum(offered.sum(axis=1), 1)[:, None]).min(axis=0)
         index = np.sort(index[np.argsort(-share, kind="stable")[:_MOST]])
     return NodeSet(index)
 
 
-def _free(session: Session, within: NodeSet | None) -> np.ndarray:
-    future_idle = session.state.nodes.future_idle
-    return np.maximum(future_idle if within is None else future_idle[:, within.index], 0)
+def _columns(session: Session, tasks: Sequence[Task], within: NodeSet | None) -> tuple[list[Vector], Vector]:
+    """Returns the requests of the tasks, and what is free on each node, by resource: those that few nodes have only if
+    a task requests them.
+    """
+    nodes = session.state.nodes
+    axis = nodes.axis
+    keys = [*axis.own_rows(), *sorted({axis.rows[name] for task in tasks for name in task.shape.shared(axis)})]
+    at = {key: i for i, key in enumerate(keys)}
+    requests = []
+    for task in tasks:
+        request = np.zeros(len(keys), np.int64)
+        for key, amount in axis.needs(task.shape.amounts):
+            request[at[key]] = amount
+        requests.append(request)
+    free = _future(nodes, keys)
+    return requests, free if within is None else free[:, within.index]
+
+
+def _future(nodes: Nodes, keys: Sequence[int]) -> Vector:
+    future_idle = nodes.future_idle
+    return np.maximum(np.stack([future_idle[key] for key in keys]), 0)
 
 
 def by_size(requests: Sequence[Vector], kinds: Sequence[int], total: Vector) -> list[int]:

@@ -69,17 +69,16 @@ class CheapestVictims:
         if compared is not None and goes_on and self._on_best(statement, task, wanted, compared):
             self._compared = compared
             return True
-        request = task.shape.request(self.nodes.axis)
-        rows = np.flatnonzero(request > 0).tolist()
+        needs = self.nodes.axis.needs(task.shape.amounts)
         future = self.nodes.future_idle
         for name, most in self._limits().items():
             row = self.nodes.axis.rows[name]
-            able = able & (request[row] - future[row] <= most)
+            able = able & (task.shape.amounts.get(name, 0) - future[row] <= most)
         for level in self.pool.levels:
-            freed = self.pool.freed(level)
+            freed = self.nodes.everything().account(self.pool.freed(level))
             enough = able & self.pool.with_candidates(level)
-            for row in rows:
-                enough &= future[row] + freed[row] >= request[row]
+            for row, amount in needs:
+                enough &= future[row] + freed[row] >= amount
             nodes = np.flatnonzero(enough)
             if len(nodes) and self._on_parts(statement, task, wanted, nodes, level):
                 return True
@@ -92,10 +91,10 @@ class CheapestVictims:
             return False
         node, score = compared.last
         axis, level = self.nodes.axis, compared.level
-        free, freed = self.nodes.future_idle[:, node], self.pool.freed(level)[:, node]
+        free, freed = self.nodes.future_idle, self.nodes.everything().account(self.pool.freed(level))
         for name, amount in task.shape.amounts.items():
             row = axis.rows[name]
-            if amount > 0 and free[row] + freed[row] < amount:
+            if amount > 0 and free[row, node] + freed[row, node] < amount:
                 return False
         if -float(self.session.placement.scores(task)[node]) != score:
             return False

@@ -32,13 +32,14 @@ def given_enough(session: Session, units: Units, claim: Claim, pool: VictimPool)
     nodes, first = session.state.nodes, claim.tasks[0]
     alike = len({session.signature(task) for task in claim.tasks}) == 1
     usable = session.placement.answers(first).static if alike else np.ones(len(nodes), np.bool_)
+    freed = nodes.everything().account(pool.everything())
     for name, most in pool.gives_at_most(units, claim).items():
         row = nodes.axis.rows[name]
         free = np.maximum(nodes.future_idle[row], 0)[usable]
         amount = first.shape.amounts.get(name, 0)
         if claim.request[name] > free.sum() + most:
             return False
-        if alike and amount and _at_most(free, pool.everything()[row][usable], amount, most) < len(claim.tasks):
+        if alike and amount and _at_most(free, freed[row][usable], amount, most) < len(claim.tasks):
             return False
     return True
 
@@ -64,7 +65,7 @@ def enough_at_most(session: Session, tasks: Sequence[Task], pool: VictimPool, no
     nodes = session.state.nodes
     axis = nodes.axis
     index = np.arange(len(nodes)) if node_set is None else node_set.index
-    free = np.maximum(nodes.future_idle[:, index] + pool.everything()[:, index], 0)
+    free = np.maximum(nodes.free[axis.size :, index] + pool.everything()[:, index], 0)
     counts: dict[int, list[Task]] = {}
     for task in tasks:
         counts.setdefault(session.signature(task), []).append(task)

@@ -201,8 +201,8 @@ class EvictingPlacement:
 
     def _short(self, task: Task, node: int) -> list[str]:
         """Returns the resources that the node lacks; empty if a filter refuses."""
-        axis, free = self.nodes.axis, self.nodes.future_idle[:, node]
-        return [n for n, a in task.shape.amounts.items() if int(free[axis.rows[n]]) < a]
+        rows, free = self.nodes.axis.rows, self.nodes.future_idle
+        return [n for n, a in task.shape.amounts.items() if free[rows[n], node] < a]
 
     def evict(self, statement: Statement, unit: Unit, by: Task) -> None:
         start = statement.checkpoint()
@@ -287,8 +287,8 @@ class EvictingPlacement:
         at = sorted(self._used)
         if not at:
             return True
-        rows = [self.nodes.axis.rows[n] for n in self._asked]
-        if not (self.nodes.future_idle[np.ix_(rows, at)] >= 0).all():
+        future_idle, rows = self.nodes.future_idle, self.nodes.axis.rows
+        if any((future_idle[rows[name]][at] < 0).any() for name in self._asked):
             return False
         return not any(self.moving(task) for task in self.claim.tasks) or self._accepted()
 
@@ -298,8 +298,8 @@ class EvictingPlacement:
         for move in evictions:
             if move.kind != MoveKind.EVICT or move.nodes[0] not in self._used:
                 continue
-            free, amounts = future_idle[:, move.nodes[0]], move.task.shape.amounts
-            if any(free[axis.rows[n]] < amounts.get(n, 0) for n in self._asked):
+            node, amounts = move.nodes[0], move.task.shape.amounts
+            if any(future_idle[axis.rows[n], node] < amounts.get(n, 0) for n in self._asked):
                 # As if it had been tried: the known costs of the nodes are computed again.
                 self.nodes.log.extend([one.nodes[0] for one in evictions])
                 return True

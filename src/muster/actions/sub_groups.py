@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from muster.engine.core.hooks import NodeSet
 from muster.engine.core.jobs import Job, Queue, Status, Task
+from muster.engine.core.resources import add, total_of
 from muster.engine.core.session import Session
 from muster.engine.core.statement import Statement
 from muster.engine.core.subgroups import SubGroup
@@ -95,13 +94,13 @@ class SubGroupPlacement:
 
     def _size(self, group: SubGroup) -> float:
         """Returns what the group still needs, as a share of the cluster."""
-        axis = self.session.state.axis
-        total = np.maximum(self.session.state.nodes.alloc.sum(axis=1), 1)
-        amounts = np.zeros(axis.size)
+        total = total_of(self.session.state.nodes)
+        amounts: dict[str, int] = {}
         waiting = [task for task in group.all_tasks() if task.status == Status.PENDING]
         for task in waiting:
-            amounts += task.shape.request(axis)
-        return float((amounts / total).max()) * group.shortfall() / max(len(waiting), 1)
+            add(amounts, task.shape.amounts)
+        share = max([amount / max(total.get(name, 0), 1) for name, amount in amounts.items()], default=0.0)
+        return share * group.shortfall() / max(len(waiting), 1)
 
     # --- beyond the minimums
 

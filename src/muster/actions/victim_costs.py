@@ -35,9 +35,9 @@ class VictimCosts:
         )
 
     def copies(self, task: Task, node: int) -> int:
-        axis = self.nodes.axis
-        free = self.nodes.future_idle[:, node]
-        return max(min((int(free[axis.rows[n]]) // a for n, a in task.shape.amounts.items() if a > 0), default=1), 0)
+        free = self.nodes.future_idle
+        needs = self.nodes.axis.needs(task.shape.amounts)
+        return max(min((int(free[row, node]) // amount for row, amount in needs), default=1), 0)
 
     def bound(self, task: Task, wanted: int, node: int, level: int) -> Cost | None:
         """Returns a lower bound of the cost of victims on the node; None if no pod there may be evicted."""
@@ -47,14 +47,13 @@ class VictimCosts:
             return None
         axis = self.nodes.axis
         least, most = 1, wanted
-        free = self.nodes.future_idle[:, node]
         for name, amount in task.shape.amounts.items():
-            row = axis.rows[name]
             if amount <= 0:
                 continue
+            free = int(self.nodes.future_idle[axis.rows[name], node])
             relief = sorted((t.shape.amounts.get(name, 0) for t in here), reverse=True)
-            most = min(most, int(free[row] + sum(relief)) // amount)
-            short, count = amount - int(free[row]), 0
+            most = min(most, (free + sum(relief)) // amount)
+            short, count = amount - free, 0
             for one in relief:
                 if short <= 0:
                     break
@@ -67,9 +66,9 @@ class VictimCosts:
         here = self.pool.here(node, level)
         if not here:
             return self.bound(task, wanted, node, level)  # there may be promises that can be withdrawn
-        axis = self.nodes.axis
-        free = self.nodes.future_idle[:, node]
-        short = {n: a - int(free[axis.rows[n]]) for n, a in task.shape.amounts.items() if a > int(free[axis.rows[n]])}
+        account, rows = self.nodes.future_idle, self.nodes.axis.rows
+        free = {name: int(account[rows[name], node]) for name in task.shape.amounts}
+        short = {name: amount - free[name] for name, amount in task.shape.amounts.items() if amount > free[name]}
         relief = relief_by_shape(here, list(short.items()))
         if self._one_is_enough(here, short, relief):
             return (float(level), 1.0, 0.0, 0.0)

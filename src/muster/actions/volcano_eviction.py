@@ -66,9 +66,8 @@ def within_capacity(session: Session, task: Task) -> Bools:
     """Returns the nodes without a final refusal that have enough capacity if all their pods were evicted."""
     nodes = session.state.nodes
     mask = session.placement.answers(task).curable.copy()
-    for row, amount in enumerate(task.shape.request(nodes.axis).tolist()):
-        if amount > 0:
-            mask &= nodes.future_idle[row] + nodes.used[row] >= amount
+    for row, amount in nodes.axis.needs(task.shape.amounts):
+        mask &= nodes.future_idle[row] + nodes.used[row] >= amount
     return mask
 
 

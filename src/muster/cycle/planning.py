@@ -200,9 +200,8 @@ class LastingCauses:
     def _some_node(self, task: Task) -> bool:
         nodes = self._session.state.nodes
         able = self._session.placement.answers(task).curable
-        for row, amount in enumerate(task.shape.request(nodes.axis).tolist()):
-            if amount > 0:
-                able = able & (nodes.alloc[row] >= amount)
+        for row, amount in nodes.axis.needs(task.shape.amounts):
+            able = able & (nodes.alloc[row] >= amount)
         return bool(able.any())
 
 

@@ -162,7 +162,7 @@ class Proportion(
 
     def overused(self, queue: Queue) -> Reason | None:
         account = self._accounts[queue.name]
-        if not at_most(account.deserved, account.allocated):
+        if account.lacks({}):
             return None
         parts = (
             f"{name} allocated {display(name, account.allocated.get(name, 0))} >= "
@@ -174,13 +174,12 @@ class Proportion(
 
     def until_overused(self, queue: Queue, task: Task, count: int) -> int:
         account, request = self._accounts[queue.name], task.shape.amounts
+        if account.lacks(request):
+            return count
         least = 1
-        for name, amount in account.deserved.items():
-            lacking = amount - account.allocated.get(name, 0)
-            if lacking >= SLACK:
-                if not request.get(name, 0):
-                    return count
-                least = max(least, int(lacking // request[name]))  # rounded down: `overused` itself decides
+        for name, amount in request.items():
+            if amount and (lacking := account.deserved.get(name, 0) - account.allocated.get(name, 0)) >= SLACK:
+                least = max(least, int(lacking // amount))  # rounded down: `overused` itself decides
         return min(least, count)
 
     def admits(self, queue: Queue, task: Task, count: int) -> int:

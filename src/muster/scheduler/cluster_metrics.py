@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 
 from muster.engine.core.hooks import QueueShares
 from muster.engine.core.plan import Plan
-from muster.engine.core.resources import largest_share
+from muster.engine.core.resources import add, largest_share
 from muster.engine.core.session import Session
 from muster.engine.core.state import State
 from muster.scheduler.queue_usage import Usage, node_groups
@@ -117,8 +117,8 @@ def cycle_statistics(
 
 def overfull(state: State) -> list[str]:
     """Returns the nodes whose pods request more of a resource than is allocatable, whoever bound them."""
-    nodes = state.nodes.everything()
-    return [state.nodes.names[i] for i in np.flatnonzero(np.any(nodes.used > nodes.alloc, axis=0))]
+    nodes, size = state.nodes, state.axis.size
+    return [nodes.names[i] for i in np.flatnonzero(np.any(nodes.rows[2 * size : 3 * size] > nodes.offered, axis=0))]
 
 
 def _offered(state: State, statistics: CycleStatistics) -> None:
@@ -126,9 +126,10 @@ def _offered(state: State, statistics: CycleStatistics) -> None:
     groups = node_groups(state)
     for name in sorted(set(groups) - {""}):
         members = [i for i, group in enumerate(groups) if group == name]
-        offered = state.nodes.alloc[:, members].sum(axis=1).tolist()
-        rows = state.axis.rows.items()
-        statistics.node_groups[name] = {resource: offered[row] for resource, row in rows if offered[row]}
+        offered: dict[str, int] = {}
+        for node in members:
+            add(offered, state.nodes.amounts(state.nodes.offered, node))
+        statistics.node_groups[name] = {resource: amount for resource, amount in offered.items() if amount}
 
 
 def drift(state: State) -> int:

@@ -211,17 +211,16 @@ def fragmentation(nodes: NodeView, waiting: Iterable[Shape]) -> dict[str, float]
     """
     axis = nodes.nodes.axis
     shapes = {shape.id: shape for shape in waiting}
-    idle = np.maximum(nodes.idle, 0)
-    usable = np.zeros_like(idle)
-    asked: set[str] = set()
+    requested = {name for shape in shapes.values() for name, amount in shape.amounts.items() if amount > 0}
+    idle = {axis.rows[name]: np.maximum(nodes.idle[axis.rows[name]], 0) for name in requested}
+    usable = {row: np.zeros_like(free) for row, free in idle.items()}
     for shape in shapes.values():
-        needs = [(axis.rows[name], amount) for name, amount in shape.amounts.items() if amount > 0]
+        needs = axis.needs(shape.amounts)
         copies = np.min([idle[row] // amount for row, amount in needs], axis=0)
         for row, amount in needs:
             np.maximum(usable[row], copies * amount, out=usable[row])
-        asked.update(axis.names[row] for row, _ in needs)
     figures: dict[str, float] = {}
-    for name in sorted(asked - {"pods"}):
+    for name in sorted(requested - {"pods"}):
         row = axis.rows[name]
         total = exact_sum(idle[row])
         figures[name] = (total - exact_sum(usable[row])) / total if total else 0.0

@@ -10,7 +10,7 @@ import numpy as np
 
 from muster.config.names import nearest, suggest
 from muster.engine.core.jobs import Job, Status
-from muster.engine.core.resources import exact_sum
+from muster.engine.core.resources import total_of
 from muster.engine.core.session import Session
 from muster.engine.core.subgroups import LABEL, sub_group_tree
 from muster.engine.domains.demand import Demand, unplaced
@@ -77,13 +77,12 @@ def _requests(session: Session, job: Job, locator: Locator) -> Iterator[Finding]
     if not len(nodes):
         return
     min_resources = job.min_resources if "enqueue" in session.config.actions and job.is_pending else None
-    smallest = _smallest(job)
+    smallest, offered = _smallest(job), total_of(nodes)
     for what, needs in (("minResources requests", min_resources or {}), ("its smallest pods request", smallest)):
         for name, amount in sorted(needs.items()):
             limit = queue.capability.get(name) if queue is not None else None
             total = amount + (job.allocated.get(name, 0) if needs is smallest else 0)
-            row = nodes.axis.rows.get(name)
-            allocatable = exact_sum(nodes.alloc[row]) if row is not None else 0
+            allocatable = offered.get(name, 0)
             if limit is not None and queue is not None and total > limit:
                 request = f"{what} {display(name, total)} of {name} in all"
                 message = f"{request}, more than the capability {display(name, limit)} of queue {queue.name}"

@@ -13,6 +13,7 @@ from muster.engine.core.hooks import Batch, Bools, Scope
 from muster.engine.core.jobs import Status, Task
 from muster.engine.core.native_groups import GROUPS, WORKLOADS, group_of
 from muster.engine.core.podgroups import GROUP
+from muster.engine.core.resources import total_of
 from muster.engine.core.session import Session
 from muster.model.finding import Finding, Severity
 from muster.model.quantity import display
@@ -136,17 +137,19 @@ def _over_capability(session: Session, task: Task) -> Iterator[tuple[str, str]]:
 def _never(session: Session, task: Task) -> tuple[str, str, str] | None:
     """Returns why no node could ever run the pod (code, message, fix); None if one could."""
     nodes = session.state.nodes
-    request = task.shape.request(nodes.axis)
-    for row, amount in enumerate(request.tolist()):
+    needs = nodes.axis.needs(task.shape.amounts)
+    for row, amount in needs:
         most = int(nodes.alloc[row].max())
         if amount > most:
-            name = nodes.axis.names[row]
+            name = nodes.axis.name(row)
             asked, there = display(name, amount), display(name, most)
             none = "no node has any" if most == 0 else f"no node has more than {there}"
-            near = nearest(name, [n for n, r in nodes.axis.rows.items() if nodes.alloc[r].any()]) if most == 0 else None
+            near = nearest(name, [n for n, total in total_of(nodes).items() if total]) if most == 0 else None
             fix = f"did you mean {near}?" if near else "request less, or add a larger node"
             return "too-large", f"requests {asked} of {name}, but {none}", fix
-    excluded: Bools = np.any(nodes.alloc < request[:, None], axis=0)
+    excluded: Bools = np.zeros(len(nodes), np.bool_)
+    for row, amount in needs:
+        excluded |= nodes.alloc[row] < amount
     counts: Counter[str] = Counter({"too small": int(excluded.sum())})
     codes: set[str] = {"too-large"} if excluded.any() else set()
     view = nodes.everything()

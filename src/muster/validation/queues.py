@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from muster.config.names import suggest
 from muster.engine.core.jobs import Queue
-from muster.engine.core.resources import exact_sum
+from muster.engine.core.resources import total_of
 from muster.engine.core.session import Session
 from muster.model.finding import Finding
 from muster.model.quantity import display
@@ -71,8 +71,7 @@ def _guarantees(session: Session, locator: Locator) -> Iterator[Finding]:
     leaves = [queue for queue in queues if queue.name not in inner and queue.guarantee]
     for name in sorted({resource for queue in leaves for resource in queue.guarantee}):
         guaranteed = sum(queue.guarantee.get(name, 0) for queue in leaves)
-        row = nodes.axis.rows.get(name)
-        allocatable = exact_sum(nodes.alloc[row]) if row is not None else 0
+        allocatable = total_of(nodes).get(name, 0)
         if guaranteed > allocatable:
             message = f"queues are guaranteed {display(name, guaranteed)} {name} in all, "
             message += f"the nodes have {display(name, allocatable)}"

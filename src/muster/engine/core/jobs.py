@@ -17,8 +17,8 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from muster.engine.core.axis import Axis, Vector
 from muster.engine.core.hooks import Reason
-from muster.engine.core.resources import Axis, Vector
 from muster.model.core import Pod, PodSpec, Volume
 from muster.model.pod import PersistentVolumeClaimSource
 from muster.model.requests import nonzero, requests
@@ -54,7 +54,9 @@ ON_NODE = (*ALLOCATED_LIKE, Status.RELEASING, Status.UNKNOWN)
 class Shape:
     """What pods of equal spec share: their request, and (through `spec`) everything a filter reads of a spec."""
 
-    __slots__ = ("__weakref__", "_vector", "amounts", "best_effort", "id", "nonzero", "plain", "spec")
+    __slots__ = (
+        "__weakref__", "_read_at", "_shared", "_vector", "amounts", "best_effort", "id", "nonzero", "plain", "spec",
+    )  # fmt: skip
 
     def __init__(self, id: int, spec: PodSpec, amounts: dict[str, int], nonzero: tuple[int, int]) -> None:
         self.id = id
@@ -64,12 +66,24 @@ class Shape:
         self.best_effort = not any(v for name, v in amounts.items() if name != "pods")
         self.plain: dict[Hashable, PlainKind] = {}  # the kinds of its plain pods
         self._vector: Vector = np.zeros(0, np.int64)
+        self._shared: tuple[str, ...] = ()
+        self._read_at = -1  # the version of the axis that these are of
 
     def request(self, axis: Axis) -> Vector:
-        if len(self._vector) != axis.size:
-            axis.learn(self.amounts)
-            self._vector = axis.vector(self.amounts)
+        """The request by row of the axis."""
+        if self._read_at != axis.version:
+            self._read(axis)
         return self._vector
+
+    def shared(self, axis: Axis) -> tuple[str, ...]:
+        """The requested resources that share rows."""
+        if self._read_at != axis.version:
+            self._read(axis)
+        return self._shared
+
+    def _read(self, axis: Axis) -> None:
+        self._vector, self._shared = axis.vector(self.amounts), axis.shared(self.amounts)
+        self._read_at = axis.version
 
 
 class Task:

@@ -6,27 +6,30 @@ event handlers keep it: pipelined pods count, pods evicted in this cycle do not.
 with kube-scheduler's defaults for containers that ask for nothing. A move of a pod is one delta over all rows, so
 doing and undoing are one addition and one subtraction of integers.
 
+The rows of the accounts are those of `Axis`: resources that few nodes have share rows. `Nodes` and `NodeView` give each
+account as an `Account`, which is read by a resource's key.
+
 A node's index is the rank of its name: the first maximum is the tie-break by name. Every change is appended to a log,
 from which cached answers learn which columns to compute again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
+from typing import cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
+from muster.engine.core.axis import Account, Axis, Rows, Vector
 from muster.engine.core.jobs import Shape, Status, Task
-from muster.engine.core.resources import Axis, Vector
+from muster.engine.core.label_columns import LabelColumns
+from muster.engine.core.resources import exact_sum, exact_sums
 from muster.model.core import Node
 from muster.model.quantity import whole
 from muster.model.requests import amounts
-
-Rows = NDArray[np.int64]
-Codes = NDArray[np.int32]
 
 
 class MoveKind(IntEnum):
@@ -44,13 +47,13 @@ class NodeView:
     `kind`: may the task be placed at once (ALLOCATE), or when the terminating pods are gone (PIPELINE)?
     """
 
-    __slots__ = ("_size", "alloc", "index", "kind", "nodes", "rows")
+    __slots__ = ("_size", "index", "kind", "nodes", "offered", "rows")
 
-    def __init__(self, nodes: Nodes, index: NDArray[np.int64], rows: Rows, alloc: Rows) -> None:
+    def __init__(self, nodes: Nodes, index: NDArray[np.int64], rows: Rows, offered: Rows) -> None:
         self.nodes = nodes
         self.index = index
         self.rows = rows
-        self.alloc = alloc
+        self.offered = offered  # what `alloc` reads, row by row
         self.kind = MoveKind.ALLOCATE
         self._size = nodes.axis.size
 
@@ -59,31 +62,49 @@ class NodeView:
 
     def part(self, columns: NDArray[np.int64]) -> NodeView:
         """Returns the view of these columns."""
-        index, rows, alloc = self.index[columns], self.rows.take(columns, axis=1), self.alloc.take(columns, axis=1)
-        part = NodeView(self.nodes, index, rows, alloc)
+        index, rows, offered = self.index[columns], self.rows.take(columns, axis=1), self.offered.take(columns, axis=1)
+        part = NodeView(self.nodes, index, rows, offered)
         part.kind = self.kind
         return part
 
     @property
-    def idle(self) -> Rows:
-        return self.rows[: self._size]
+    def alloc(self) -> Account:
+        return self.account(self.offered)
 
     @property
-    def future_idle(self) -> Rows:
-        return self.rows[self._size : 2 * self._size]
+    def idle(self) -> Account:
+        return self.account(self.rows[: self._size])
 
     @property
-    def used(self) -> Rows:
-        return self.rows[2 * self._size : 3 * self._size]
+    def future_idle(self) -> Account:
+        return self.account(self.rows[self._size : 2 * self._size])
 
     @property
-    def load(self) -> Rows:
-        return self.rows[3 * self._size : 4 * self._size]
+    def used(self) -> Account:
+        return self.account(self.rows[2 * self._size : 3 * self._size])
+
+    @property
+    def load(self) -> Account:
+        return self.account(self.rows[3 * self._size : 4 * self._size])
 
     @property
     def nonzero(self) -> Rows:
         """Two rows: cpu, memory."""
         return self.rows[4 * self._size :]
+
+    def account(self, matrix: Rows) -> Account:
+        """Amounts of the axis' rows × the view's columns, to be read by a resource's key."""
+        axis = self.nodes.axis
+        return Account(matrix, axis, self._holding) if axis.sharing else cast(Account, matrix)
+
+    def _holding(self, name: str) -> Vector:
+        """The columns of nodes that have a resource that shares a row."""
+        holders = self.nodes.holders(name)
+        if self.index is self.nodes.all_nodes or not len(holders):
+            return holders
+        at = np.searchsorted(holders, self.index)
+        at[at == len(holders)] = 0
+        return np.flatnonzero(holders[at] == self.index)
 
 
 class Nodes:
@@ -95,46 +116,114 @@ class Nodes:
         self.on: list[dict[str, Task]] = [{} for _ in self.objects]
         self.log: list[int] = []
         self.pipelined = 0  # tasks pipelined in this cycle
-        self.totals: tuple[tuple[int, int], list[int]] | None = None  # kept by `resources.total_of`
+        self.totals: tuple[tuple[int, int], dict[str, int]] | None = None  # kept by `resources.total_of`
         self.version = 0  # grows when a node object changes; static answers are void then
         # per node: grows when the node or its pods change outside a cycle
         self.changes = np.zeros(len(self.objects), np.int64)
+        # Per node: which resources that share rows it has; equal numbers mean the same resources.
+        self.marks = np.zeros(len(self.objects), np.int64)
+        self._marks: dict[tuple[int, str], int] = {}
+        self._holders: dict[str, Vector] = {}
+        self._deltas: WeakKeyDictionary[Shape, dict[MoveKind, Vector]] = WeakKeyDictionary()
+        self._laid = -1  # the version of the axis that the deltas are of
         allocatable = [allocatable_of(n) for n in self.objects]
-        for amounts_ in allocatable:
-            axis.learn(amounts_)
-        self.alloc: Rows = np.zeros((axis.size, len(self.objects)), np.int64)
+        self._lay(allocatable)
+        self.offered: Rows = np.zeros((axis.size, len(self.objects)), np.int64)  # what `alloc` reads, row by row
         for i, amounts_ in enumerate(allocatable):
             for name, amount in amounts_.items():
-                self.alloc[axis.rows[name], i] = amount
+                row = axis.place(axis.rows[name])
+                assert row is not None
+                self.offered[row, i] = amount
         self.oversubscribed: Rows | None = None  # the oversubscribed part of alloc: cpu and memory × nodes
         for i, node in enumerate(self.objects):
             self._set_oversubscribed(i, node)
         self._use(np.zeros((4 * axis.size + 2, len(self.objects)), np.int64))
-        self.idle[:] = self.future_idle[:] = self.alloc
+        self.rows[: axis.size] = self.rows[axis.size : 2 * axis.size] = self.offered
         self.labels = LabelColumns([n.metadata.labels or {} for n in self.objects])
-        self._everything = np.arange(len(self.objects))
-        # forgotten when the axis grows
-        self._deltas: WeakKeyDictionary[Shape, dict[MoveKind, Vector]] = WeakKeyDictionary()
+        self.all_nodes = np.arange(len(self.objects))
 
     def __len__(self) -> int:
         return len(self.names)
 
+    def _lay(self, allocatable: Sequence[Mapping[str, int]]) -> None:
+        """Gives resources their rows: those on many nodes before the others, which then know who is common."""
+        offering: dict[str, list[str]] = {}
+        for node, amounts_ in zip(self.names, allocatable, strict=True):
+            for name in amounts_:
+                offering.setdefault(name, []).append(node)
+        for name, some in offering.items():
+            if self.axis.common(len(some), len(self.names)):
+                self.axis.own(name)
+        for name, some in offering.items():
+            self.axis.hold(name, some)
+        for name, holders in self.axis.holders.items():
+            self._mark(name, holders)
+
+    def _mark(self, name: str, nodes: Iterable[str]) -> None:
+        self._holders.pop(name, None)
+        for node in nodes:
+            i = self.rank.get(node, -1)
+            if i >= 0:
+                self.marks[i] = self._marks.setdefault((int(self.marks[i]), name), len(self._marks) + 1)
+
     def _use(self, rows: Rows) -> None:
-        """Takes a matrix and names its accounts; each is a view of resources × nodes."""
-        size = len(self.alloc)
         self.rows = rows
-        self.free = rows[: 2 * size]  # idle, then future idle
-        self.idle = rows[:size]
-        self.future_idle = rows[size : 2 * size]
-        self.used = rows[2 * size : 3 * size]
+        self.free = rows[: 2 * len(self.offered)]  # idle, then future idle
+
+    # --- resources that share rows
+
+    def holders(self, name: str) -> Vector:
+        """The nodes that have a resource that shares a row, in order."""
+        found = self._holders.get(name)
+        if found is None:
+            rank = self.rank
+            known = sorted([rank[node] for node in self.axis.holders.get(name, ()) if node in rank])
+            found = self._holders[name] = np.array(known, np.int64)
+        return found
+
+    def _hold(self, names: Iterable[str], nodes: Iterable[int]) -> None:
+        """Reserves rows for resources on these nodes, before amounts of them are written there."""
+        axis = self.axis
+        for name in names:
+            before, was = axis.place(axis.row(name)), self.holders(name)
+            if not (new := axis.hold(name, [self.names[node] for node in nodes])):
+                continue
+            self._mark(name, new)
+            self.grow()
+            now = axis.place(axis.rows[name])
+            if before is not None and now is not None and now != before:
+                self._move(before, now, was)
+
+    def _move(self, before: int, now: int, nodes: Vector) -> None:
+        """Moves the amounts of a resource on these nodes to another row."""
+        size = len(self.offered)
+        for rows in (self.offered, *(self.rows[i * size : (i + 1) * size] for i in range(4))):
+            rows[now, nodes] = rows[before, nodes]
+            rows[before, nodes] = 0
+
+    def amounts(self, rows: Rows, node: int) -> dict[str, int]:
+        """The amounts that an account's rows have of a node, by resource."""
+        column = rows[:, node].tolist()
+        return {name: column[row] for row, name in self.axis.resources(self.names[node])}
+
+    def sums(self, rows: Rows) -> dict[str, int]:
+        """The sums of an account's rows over all nodes, by resource."""
+        by_row, axis, found = exact_sums(rows), self.axis, {}
+        for name, key in axis.rows.items():
+            row = axis.place(key)
+            if row == key:
+                found[name] = by_row[row]
+            else:
+                found[name] = 0 if row is None else exact_sum(rows[row, self.holders(name)])
+        return found
 
     # --- views
 
     def everything(self) -> NodeView:
-        return NodeView(self, self._everything, self.rows, self.alloc)
+        return NodeView(self, self.all_nodes, self.rows, self.offered)
 
     def some(self, index: NDArray[np.int64]) -> NodeView:
-        return NodeView(self, index, self.rows.take(index, axis=1), self.alloc.take(index, axis=1))
+        return NodeView(self, index, self.rows.take(index, axis=1), self.offered.take(index, axis=1))
 
     def hypothetical(
         self, index: NDArray[np.int64], shape: Shape, kind: MoveKind, copies: NDArray[np.int64]
@@ -142,18 +231,37 @@ class Nodes:
         """The nodes of `index` as they would be with so many more copies of the shape."""
         rows = self.rows.take(index, axis=1)
         rows += self.delta(shape, kind)[:, None] * copies[None, :]
-        return NodeView(self, index, rows, self.alloc.take(index, axis=1))
+        return NodeView(self, index, rows, self.offered.take(index, axis=1))
 
     def empty(self) -> NodeView:
         """Every node as it would be without pods."""
         rows = np.zeros_like(self.rows)
-        rows[: self.axis.size] = rows[self.axis.size : 2 * self.axis.size] = self.alloc
-        return NodeView(self, self._everything, rows, self.alloc)
+        rows[: self.axis.size] = rows[self.axis.size : 2 * self.axis.size] = self.offered
+        return NodeView(self, self.all_nodes, rows, self.offered)
+
+    @property
+    def alloc(self) -> Account:
+        return self.everything().alloc
+
+    @property
+    def idle(self) -> Account:
+        return self.everything().idle
+
+    @property
+    def future_idle(self) -> Account:
+        return self.everything().future_idle
+
+    @property
+    def used(self) -> Account:
+        return self.everything().used
 
     # --- accounts
 
     def delta(self, shape: Shape, kind: MoveKind) -> Vector:
         """What one task of this shape changes in a node's column."""
+        if self._laid != self.axis.version:
+            self._deltas.clear()
+            self._laid = self.axis.version
         deltas = self._deltas.get(shape)
         if deltas is None:
             deltas = self._deltas[shape] = {}
@@ -172,6 +280,7 @@ class Nodes:
 
     def apply(self, shape: Shape, kind: MoveKind, nodes: Sequence[int], sign: int) -> None:
         """Equal tasks move to (or, with sign −1, back from) these nodes; a node may be named several times."""
+        self._hold(shape.shared(self.axis), nodes)
         delta = self.delta(shape, kind)
         if kind == MoveKind.PIPELINE:
             self.pipelined += sign * len(nodes)
@@ -186,6 +295,7 @@ class Nodes:
 
     def observe(self, task: Task, sign: int) -> None:
         """Adds (+1) or removes (−1) a task that the cluster reports on a node, outside any cycle."""
+        self._hold(task.shape.shared(self.axis), (task.node,))
         delta = self.delta(task.shape, MoveKind.ALLOCATE).copy()
         if task.status == Status.RELEASING:
             size = self.axis.size
@@ -205,7 +315,9 @@ class Nodes:
             groups.setdefault((task.shape.id, task.status == Status.RELEASING), []).append(task)
             self.on[task.node][task.key] = task
         for (_, releasing), group in groups.items():
-            delta = self.delta(group[0].shape, MoveKind.ALLOCATE).copy()
+            shape = group[0].shape
+            self._hold(shape.shared(self.axis), {t.node for t in group})
+            delta = self.delta(shape, MoveKind.ALLOCATE).copy()
             if releasing:
                 delta[self.axis.size : 2 * self.axis.size] = 0
             counts = np.bincount([t.node for t in group], minlength=len(self))
@@ -215,32 +327,45 @@ class Nodes:
 
     def grow(self) -> None:
         """Adds rows of zeros for resources that the axis has learned."""
-        old = len(self.alloc)
+        old = len(self.offered)
         extra = self.axis.size - old
         if not extra:
             return
         nothing = np.zeros((extra, len(self)), np.int64)
         blocks = [self.rows[i * old : (i + 1) * old] for i in range(4)]
-        self.alloc = np.concatenate([self.alloc, nothing])
+        self.offered = np.concatenate([self.offered, nothing])
         self._use(np.concatenate([part for block in blocks for part in (block, nothing)] + [self.rows[4 * old :]]))
-        self._deltas.clear()
 
     def replace(self, node: Node) -> None:
         """Replaces a node object that changed; its name stays."""
         i = self.rank[node.metadata.name]
         new = allocatable_of(node)
-        self.axis.learn(new)
+        shared = self.axis.shared(new)
+        self._hold(shared, (i,))
+        for name in shared:
+            if self.axis.common(len(self.axis.holders[name]), len(self)):
+                self._own(name)
         self.grow()
-        change = self.axis.vector(new) - self.alloc[:, i]
-        self.alloc[:, i] += change
-        self.idle[:, i] += change
-        self.future_idle[:, i] += change
+        change = self.axis.vector(new) - self.offered[:, i]
+        size = self.axis.size
+        self.offered[:, i] += change
+        self.rows[:size, i] += change
+        self.rows[size : 2 * size, i] += change
         self._set_oversubscribed(i, node)
         self.objects[i] = node
         self.labels.replace(i, node.metadata.labels or {})
         self.version += 1
         self.changes[i] += 1
         self.log.append(i)
+
+    def _own(self, name: str) -> None:
+        """Gives a resource that many nodes now have its own row."""
+        before, nodes = self.axis.place(self.axis.rows[name]), self.holders(name)
+        self.axis.own(name)
+        self._holders.pop(name)
+        self.grow()
+        if before is not None:
+            self._move(before, self.axis.rows[name], nodes)
 
     def _set_oversubscribed(self, i: int, node: Node) -> None:
         extra = oversubscribed(node)
@@ -266,43 +391,3 @@ def oversubscribed(node: Node) -> tuple[int, int]:
         return 0, 0
     cpu, memory = (whole(notes.get(f"volcano.sh/oversubscription-{name}", "")) for name in ("cpu", "memory"))
     return max(cpu or 0, 0), max(memory or 0, 0)
-
-
-class LabelColumns:
-    """Node labels as interned columns, so that a selector over all nodes is a table look-up.
-
-    Each label key that is asked for has one int32 column: the code of the node's value; the last code is that of
-    "absent". A requirement is evaluated once per distinct value and then taken by code.
-    """
-
-    def __init__(self, labels: list[Mapping[str, str]]) -> None:
-        self._labels = labels
-        self._columns: dict[str, tuple[Codes, list[str | None]]] = {}
-
-    def replace(self, node: int, labels: Mapping[str, str]) -> None:
-        if self._labels[node] != labels:
-            self._labels[node] = labels
-            self._columns.clear()
-
-    def of(self, node: int) -> Mapping[str, str]:
-        return self._labels[node]
-
-    def column(self, key: str) -> tuple[Codes, list[str | None]]:
-        """(code per node, values by code); the last value is None, for nodes without the label."""
-        column = self._columns.get(key)
-        if column is None:
-            found = [labels.get(key) for labels in self._labels]
-            values: list[str | None] = [*sorted({v for v in found if v is not None}), None]
-            code = {value: i for i, value in enumerate(values)}
-            column = self._columns[key] = (np.array([code[v] for v in found], np.int32), values)
-        return column
-
-    def where(self, key: str, accepts: Callable[[str | None], bool]) -> NDArray[np.bool_]:
-        """True for the nodes whose value of the label (None: absent) is accepted."""
-        codes, values = self.column(key)
-        return np.array([accepts(v) for v in values], np.bool_)[codes]
-
-    def has(self, key: str) -> NDArray[np.bool_]:
-        codes, values = self.column(key)
-        present: NDArray[np.bool_] = codes != len(values) - 1
-        return present

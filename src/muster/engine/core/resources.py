@@ -1,4 +1,4 @@
-"""Resources as rows of the columns (`Axis`), and arithmetic over amounts by resource name.
+"""Arithmetic over amounts by resource name.
 
 Volcano's rules apply to what is absent and to how exact "at most" is. Amounts are in internal units (milli-cpu, bytes,
 whole pods, milli-units of the rest). Ledgers use integers; only the result of a division (a deserved share, a factor)
@@ -28,46 +28,6 @@ CPU, MEMORY, PODS = 0, 1, 2
 Vector = NDArray[np.int64]
 
 
-class Axis:
-    """The resource axis: which row of the columns a resource name has.
-
-    cpu, memory and pods have fixed rows; every other resource gets a row when it is first seen. Rows are never removed,
-    so the first rows of a later vector are those of an earlier one.
-    """
-
-    __slots__ = ("names", "rows")
-
-    def __init__(self) -> None:
-        self.names: list[str] = ["cpu", "memory", "pods"]
-        self.rows: dict[str, int] = {name: row for row, name in enumerate(self.names)}
-
-    @property
-    def size(self) -> int:
-        return len(self.names)
-
-    def row(self, name: str) -> int:
-        """The row of a resource, made if it is new."""
-        row = self.rows.get(name)
-        if row is None:
-            row = self.rows[name] = len(self.names)
-            self.names.append(name)
-        return row
-
-    def learn(self, names: Iterable[str]) -> None:
-        for name in names:
-            self.row(name)
-
-    def vector(self, amounts: Mapping[str, int]) -> Vector:
-        self.learn(amounts)
-        vector = np.zeros(self.size, np.int64)
-        for name, amount in amounts.items():
-            vector[self.rows[name]] = amount
-        return vector
-
-    def amounts(self, vector: Iterable[int]) -> dict[str, int]:
-        return {name: int(v) for name, v in zip(self.names, vector, strict=False) if v}
-
-
 def exact_sum(amounts: Vector) -> int:
     """The sum over nodes: ten thousand disks of a tebibyte, in thousandths of a byte, do not fit 64 bits."""
     return (int((amounts >> 32).sum()) << 32) + int((amounts & 0xFFFFFFFF).sum())
@@ -81,16 +41,16 @@ def exact_sums(rows: Vector) -> list[int]:
 
 def total_of(nodes: Nodes) -> dict[str, int]:
     """Returns the allocatable amounts of all nodes together."""
-    at = (nodes.version, len(nodes.alloc))
+    at = (nodes.version, nodes.axis.version)
     if nodes.totals is None or nodes.totals[0] != at:
-        nodes.totals = at, exact_sums(nodes.alloc)
-    sums = zip(nodes.axis.names, nodes.totals[1], strict=True)
-    return {name: amount for name, amount in sums if amount or name in ALWAYS}
+        nodes.totals = at, nodes.sums(nodes.offered)
+    return {name: amount for name, amount in nodes.totals[1].items() if amount or name in ALWAYS}
 
 
 def used_of(nodes: Nodes) -> dict[str, int]:
     """What is in use on all nodes together; pods that are being evicted still count."""
-    return dict(zip(nodes.axis.names, exact_sums(nodes.used), strict=True))
+    size = nodes.axis.size
+    return nodes.sums(nodes.rows[2 * size : 3 * size])
 
 
 def add(into: dict[str, int], amounts: Mapping[str, int], times: int = 1) -> None:

@@ -11,6 +11,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 
+from muster.engine.core.axis import Axis
 from muster.engine.core.described_owners import DescribedOwners
 from muster.engine.core.hooks import Reason
 from muster.engine.core.job_changes import JobChanges, JobsByName
@@ -21,7 +22,6 @@ from muster.engine.core.nodes import Nodes
 from muster.engine.core.plain_pods import group_again, job_in_memory
 from muster.engine.core.podgroups import GROUP, OWNING, groups_of
 from muster.engine.core.reading import native_group, priority_of, read_again, read_job, read_queue, read_task
-from muster.engine.core.resources import Axis
 from muster.engine.core.unsettled_jobs import UnsettledJobs
 from muster.engine.evictions.promises import PromiseRecord
 from muster.model.collector import collector_paused

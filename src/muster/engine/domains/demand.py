@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
 
+from muster.engine.core.axis import SHARED
 from muster.engine.core.hooks import Bools, Floats, Index
 from muster.engine.core.jobs import Status, Task
 from muster.engine.core.resources import PODS
@@ -30,7 +32,7 @@ _MOST_KINDS = 16  # kinds of pods that are counted; more would be more work, not
 class Need:
     """Lower bounds of the resources of a number of the pods."""
 
-    amounts: list[tuple[int, int]]  # (row of the resource axis, amount)
+    amounts: list[tuple[int, int]]  # (key of the resource axis, amount)
     kinds: list[tuple[int, int]]  # (kind, how many of it at least)
 
 
@@ -58,16 +60,17 @@ class Demand:
         self.least = self.all if self.need == self.count else self._need(self.need)
 
     def _need(self, of: int) -> Need:
-        requests = [(task.shape.request(self.axis), n) for task, n in self.kinds]
+        requests = [(task.shape.amounts, n) for task, n in self.kinds]
         amounts = []
-        for row in range(self.axis.size):
-            here = sorted((int(request[row]), n) for request, n in requests)
+        keys = {name: self.axis.rows[name] for request, _ in requests for name in request}
+        for name, key in sorted(keys.items(), key=itemgetter(1)):
+            here = sorted((request.get(name, 0), n) for request, n in requests)
             total, left = 0, of
             for amount, n in here:
                 total += amount * min(n, left)
                 left -= min(n, left)
             if total > 0:
-                amounts.append((row, total))
+                amounts.append((key, total))
         kinds = [(k, n - (self.count - of)) for k, (_, n) in enumerate(self.kinds[:_MOST_KINDS])]
         return Need(amounts, [(k, least) for k, least in kinds if least > 0])
 
@@ -91,6 +94,8 @@ class Counts:
         self._size = demand.axis.size
         self._promised = capacity.nodes.pipelined > 0
         kinds = [task for task, _ in demand.kinds[:_MOST_KINDS]]
+        # What is free of resources that few nodes have, by key: as `_free`, in two rows.
+        self._shared = {key: capacity.shared(key).sums(cut) for key, _ in demand.all.amounts if key >= SHARED}
         if freed is None:
             self._free = capacity.free().sums(cut)
             self._copies = [capacity.copies(task).sums(cut) for task in kinds]
@@ -104,6 +109,11 @@ class Counts:
         cut, size = self.cut, self._size
         rows = capacity.nodes.free[:, cut.order]
         rows[size:] += freed[:, cut.order]
+        if self._shared:
+            whole = capacity.nodes.free.copy()
+            whole[size:] += freed
+            for key in self._shared:
+                self._shared[key] = cut.sums(cut.count(capacity.shared_rows(key, whole)[:, cut.order]))
         counted = []
         for task in kinds:
             usable = capacity.session.placement.answers(task).static[cut.order]
@@ -112,14 +122,18 @@ class Counts:
 
     def fits(self, level: int, need: Need, when: int = FREE) -> Bools:
         """Returns the segments of a level that could have the capacity for the need."""
-        offset = self._size if when == FREE else 0
-        free = self._free[level]
         fits: Bools = self.cut.tiers[level].real.copy()
-        for row, amount in need.amounts:
-            fits &= free[offset + row] >= amount
+        for key, amount in need.amounts:
+            fits &= self._free_of(key, level, when) >= amount
         for kind, least in need.kinds:
             fits &= self._copies[kind][level][when] >= least
         return fits
+
+    def _free_of(self, key: int, level: int, when: int = FREE) -> Index:
+        """What the segments of a level have free of a resource."""
+        row = self._size + key if when == FREE else key
+        found: Index = self._shared[key][level][when] if key >= SHARED else self._free[level][row]
+        return found
 
     @property
     def releasing(self) -> bool:
@@ -132,12 +146,11 @@ class Counts:
 
     def ratio(self, level: int) -> Floats:
         """Requested to free, of the scarcest resource: the larger, the fuller the domain would be."""
-        free = self._free[level]
-        highest = np.zeros(free.shape[1])
-        for row, amount in self.demand.all.amounts:
-            if row != PODS:
+        highest = np.zeros(self._free[level].shape[1])
+        for key, amount in self.demand.all.amounts:
+            if key != PODS:
                 # Where there is none the ratio is practically infinite; KAI uses 1000, and nothing fits there, either.
-                np.maximum(highest, amount / np.maximum(free[self._size + row], 1), out=highest)
+                np.maximum(highest, amount / np.maximum(self._free_of(key, level), 1), out=highest)
         return highest
 
     def pods(self, level: int) -> Index | None:
@@ -149,20 +162,20 @@ class Counts:
         need = self.demand.least
         return (
             *(int(self._copies[kind][level][FREE, segment]) for kind, _ in need.kinds),
-            *(int(self._free[level][self._size + row, segment]) for row, _ in need.amounts),
+            *(int(self._free_of(key, level)[segment]) for key, _ in need.amounts),
         )
 
     def why_not(self, level: int, segment: int) -> str:
         """Which condition refuses a segment, with its numbers."""
-        need, free = self.demand.least, self._free[level]
+        need = self.demand.least
         for kind, least in need.kinds:
             able = int(self._copies[kind][level][FREE, segment])
             if able < least:
                 like = f" like {self.demand.kinds[kind][0].key}" if len(self.demand.kinds) > 1 else ""
                 return f"has room for {able} of {least} pods{like}"
-        for row, amount in need.amounts:
-            have = int(free[self._size + row, segment])
+        for key, amount in need.amounts:
+            have = int(self._free_of(key, level)[segment])
             if have < amount:
-                name = self.demand.axis.names[row]
+                name = self.demand.axis.name(key)
                 return f"has {display(name, have)} of {name} free, the pods need {display(name, amount)}"
         return ""

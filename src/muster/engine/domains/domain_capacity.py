@@ -74,6 +74,7 @@ class DomainCapacity:
         self.nodes = session.state.nodes
         self._copies: dict[int, Column] = {}
         self._free: Column | None = None
+        self._shared: dict[int, Column] = {}
 
     def rows(self, at: Index) -> Rows:
         """What is free on these nodes, per resource: at once, then once what is releasing is gone."""
@@ -84,6 +85,24 @@ class DomainCapacity:
         if self._free is None:
             self._free = Column(self.nodes.log, lambda at: np.maximum(self.rows(at), 0), len(self.nodes))
         return self._free
+
+    def shared(self, key: int) -> Column:
+        """Two rows, by `FREE` and by `NOW`: what is free of a resource that few nodes have."""
+        column = self._shared.get(key)
+        if column is None:
+            everywhere = np.arange(len(self.nodes))
+
+            def compute(at: Index) -> Rows:
+                return self.shared_rows(key, self.rows(everywhere))[:, at]
+
+            column = self._shared[key] = Column(self.nodes.log, compute, len(self.nodes))
+        return column
+
+    def shared_rows(self, key: int, free: Rows) -> Rows:
+        """The same of all nodes, from what is free by row."""
+        now, later = np.split(free, 2)
+        account = self.nodes.everything().account
+        return np.maximum(np.stack([account(later)[key], account(now)[key]]), 0)
 
     def copies(self, task: Task) -> Column:
         """Two rows: how many pods like this one each node could take, by `FREE` and by `NOW`.

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from muster.engine.core.hooks import Batch, Bools, Floats, NodeFilter, NodeScorer, Scope, Verdict
+from muster.engine.core.axis import SHARED
+from muster.engine.core.hooks import Batch, Bools, Floats, Index, NodeFilter, NodeScorer, Scope, Verdict
 from muster.engine.core.jobs import Task
 from muster.engine.core.nodes import MoveKind, Nodes, NodeView
 from muster.engine.core.static import columns
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 FilterTerm = tuple[str, NodeFilter]  # plugin's name, term
 ScoreTerm = tuple[str, NodeScorer]
 _NOTHING = float("-inf")
+_FEW = 8  # with fewer than one in so many nodes left by static filters, only these are read
 _MAX_SINGLE_LOOKUPS = 4  # changed nodes whose scores are looked up one by one
 _MOST_COLUMNS = 4096
 
@@ -67,7 +69,7 @@ class ColumnAnswers:
         self.task = task
         self.shape = task.shape
         self.nodes: Nodes = placement.nodes
-        self._needs = _needs(task, self.nodes) if fit else []
+        self._needs = self.nodes.axis.needs(task.shape.amounts) if fit else []
         self.fixed_batch = Batch.COLUMNS  # the strictest of the terms that are not asked about it each time
 
         self.static: Bools = np.ones(len(self.nodes), np.bool_)  # the nodes that no static filter refuses
@@ -76,6 +78,11 @@ class ColumnAnswers:
         self.node_filters: list[NodeFilter] = []
         self.cluster_filters: list[NodeFilter] = []
         self._read_filters(placement.filters)
+        if fit:
+            self._exclude_without_offer()
+        self._few: Index | None = None  # the nodes that no static filter refuses, if they are few
+        if self._masked and _FEW * np.count_nonzero(self.static) <= len(self.static):
+            self._few = self.static.nonzero()[0]
 
         # (term, its answers if they never change)
         self._scores: list[tuple[NodeScorer, Floats | None]] = []
@@ -106,6 +113,13 @@ class ColumnAnswers:
             self._masked = True
             self.static = self.static & verdict.fits
             self.curable = self.curable & verdict.resolvable
+
+    def _exclude_without_offer(self) -> None:
+        """Excludes the nodes that do not offer a resource that few nodes have: their rows have other resources."""
+        for key, amount in self._needs:
+            if key >= SHARED:
+                self._masked = True
+                self.static = self.static & (self.nodes.alloc[key] >= amount)
 
     def _read_scorers(self, scorers: Sequence[ScoreTerm]) -> None:
         """Evaluates the static scores once, and drops those that cannot change the order of two nodes."""
@@ -189,7 +203,7 @@ class ColumnAnswers:
 
     def _by_column(self, node: int, how: Hashable, answer: Callable[[NodeView], Floats]) -> float:
         nodes = self.nodes
-        column = (how, nodes.rows[:, node].tobytes(), nodes.alloc[:, node].tobytes())
+        column = (how, nodes.rows[:, node].tobytes(), nodes.offered[:, node].tobytes(), int(nodes.marks[node]))
         found = self._known_columns.get(column)
         if found is None:
             if len(self._known_columns) >= _MOST_COLUMNS:
@@ -198,12 +212,19 @@ class ColumnAnswers:
         return found
 
     def _of_all(self, kind: MoveKind) -> Floats:
-        """Evaluates all nodes; where all terms read columns only, once per node class."""
+        """Evaluates all nodes; where all terms read columns only, once per node class.
+
+        Where static filters leave few nodes, the others are not read at all.
+        """
+        if self._few is not None:
+            key = np.full(len(self.nodes), _NOTHING)
+            key[self._few] = self.evaluate(self.nodes.some(self._few), kind, anywhere=True)
+            return key
         classes = None if self._node_classes is None else self._node_classes.classes()
         if classes is None:
             return self.evaluate(self.nodes.everything(), kind)
         representative, class_of = classes
-        key: Floats = self.evaluate(self.nodes.some(representative), kind, anywhere=True)[class_of]
+        key = self.evaluate(self.nodes.some(representative), kind, anywhere=True)[class_of]
         if self._masked:
             key[~self.static] = _NOTHING
         return key
@@ -341,12 +362,6 @@ class Answers:
                     continue
                 raw = scorer.raw(self.task, self.nodes.everything())
             yield scorer, raw
-
-
-def _needs(task: Task, nodes: Nodes) -> list[tuple[int, int]]:
-    """The rows of the resources that the task requests, with the amounts."""
-    rows = nodes.axis.rows
-    return sorted((rows[name], amount) for name, amount in task.shape.amounts.items() if amount > 0)
 
 
 def _changes_no_order(raw: Floats, normalised: bool) -> bool:

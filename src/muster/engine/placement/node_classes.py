@@ -43,7 +43,7 @@ class NodeClasses:
         return self._representative[: self._count], self._class_of
 
     def _group(self) -> None:
-        columns = np.concatenate([self._nodes.rows, self._nodes.alloc])
+        columns = np.concatenate([self._nodes.rows, self._nodes.offered, self._nodes.marks[None]])
         # Equal columns have equal sums, whatever the factors. The comparison below finds collisions.
         factors = [pow(_FACTOR, i, 1 << 64) for i in range(1, len(columns) + 1)]
         sums = (columns * np.array(factors, np.uint64).view(np.int64)[:, None]).sum(axis=0)

@@ -132,11 +132,13 @@ class Placement:
         return done
 
     def _future_differs(self) -> bool:
-        return bool((self.nodes.future_idle > self.nodes.idle).any())
+        now, later = np.split(self.nodes.free, 2)
+        return bool((later > now).any())
 
     def _differs_in(self, index: Index) -> bool:
         """The same of a set, at the cost of the set."""
-        return bool((self.nodes.future_idle[:, index] > self.nodes.idle[:, index]).any())
+        now, later = np.split(self.nodes.free[:, index], 2)
+        return bool((later > now).any())
 
     def choose(self, answers: Answers, count: int, within: NodeSet | None, kind: MoveKind) -> list[int]:
         """Nodes for up to `count` equal tasks, in the order one at a time would take them. Empty: no node fits."""

@@ -32,10 +32,8 @@ def resource_verdicts(task: Task, view: NodeView) -> list[Verdict]:
     """The fit of requests, one verdict per requested resource, as kube-scheduler counts them."""
     axis = view.nodes.axis
     verdicts = []
-    for row, amount in enumerate(task.shape.request(axis)):
-        if amount <= 0:
-            continue
-        name, free = axis.names[row], view.future_idle[row]
+    for row, amount in axis.needs(task.shape.amounts):
+        name, free = axis.name(row), view.future_idle[row]
         text = "Too many pods" if name == "pods" else f"Insufficient {name}"
         code = np.where(free >= amount, 0, np.where(view.alloc[row] < amount, 2, 1)).astype(np.uint16)
         verdicts.append(Verdict(code, [Reason("insufficient", text), Reason("insufficient", text, resolvable=False)]))
@@ -187,5 +185,5 @@ def _numbers(task: Task, view: NodeView, text: str, node: int) -> str:
     axis = view.nodes.axis
     name = "pods" if text == "Too many pods" else text.removeprefix("Insufficient ")
     row = axis.rows[name]
-    need, free = int(task.shape.request(axis)[row]), int(view.future_idle[row, node])
+    need, free = task.shape.amounts.get(name, 0), int(view.future_idle[row, node])
     return f" (needs {display(name, need)}, {display(name, free)} free of {display(name, int(view.alloc[row, node]))})"

@@ -7,6 +7,7 @@ admitted job.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from muster.engine.core import resources
@@ -26,8 +27,8 @@ _STAYING = [*_ON_NODE, int(Status.UNKNOWN)]
 
 class Account:
     __slots__ = (
-        "_messages", "_share", "allocated", "ancestors", "deserved", "elastic", "fault", "guarantee", "inner",
-        "inqueue", "origin", "queue", "real",
+        "_deserved", "_messages", "_names", "_next", "_share", "allocated", "ancestors", "elastic", "fault",
+        "guarantee", "inner", "inqueue", "origin", "queue", "real",
     )  # fmt: skip
 
     def __init__(self, queue: Queue) -> None:
@@ -38,12 +39,22 @@ class Account:
         self.guarantee: dict[str, int] = dict(queue.guarantee)
         self.real: dict[str, int] = {}  # real capability: the most that may be allocated to the queue
         self.origin: Origin | None = None  # where the real capability comes from
-        self.deserved: Amounts = {}
+        self._deserved: Amounts = {}
         self.ancestors: tuple[Account, ...] = ()  # from the root down
         self.inner = False  # has child queues
         self.fault: Reason | None = None  # why the queue admits nothing at all
         self._share: float | None = None
+        self._names: list[str] = []  # of the deserved resources; from `_next` on they are tested for being lacking
+        self._next = 0
         self._messages: dict[tuple[object, ...], str] = {}
+
+    @property
+    def deserved(self) -> Amounts:
+        return self._deserved
+
+    @deserved.setter
+    def deserved(self, amounts: Amounts) -> None:
+        self._deserved, self._names, self._next, self._share = amounts, list(amounts), 0, None
 
     @property
     def chain(self) -> tuple[Account, ...]:
@@ -52,7 +63,25 @@ class Account:
 
     def move(self, request: Mapping[str, int], times: int) -> None:
         add(self.allocated, request, times)
-        self._share = None
+        if times > 0 and self._share is not None:
+            # Only these shares grow: with thousands of resources, reading all of them each time would take long.
+            grown = {name: self.deserved[name] for name in request if name in self.deserved}
+            self._share = max(self._share, resources.largest_share(self.allocated, grown))
+        else:
+            self._share = None
+
+    def lacks(self, beside: Mapping[str, int]) -> bool:
+        """Whether the queue has less than it deserves of a resource that is not in `beside`.
+
+        The search begins with the resource that answered last time.
+        """
+        names, deserved, allocated = self._names, self._deserved, self.allocated
+        for i in itertools.chain(range(self._next, len(names)), range(self._next)):
+            name = names[i]
+            if deserved[name] - allocated.get(name, 0) >= SLACK and not beside.get(name, 0):
+                self._next = i
+                return True
+        return False
 
     @property
     def share(self) -> float:

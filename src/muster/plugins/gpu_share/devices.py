@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from muster.engine.core.axis import Axis
 from muster.engine.core.jobs import Status, Task
 from muster.engine.core.nodes import MoveKind, Nodes
-from muster.engine.core.resources import Axis
 from muster.engine.core.state import State
 from muster.engine.devices.fragmentation import GPU_PARTS, MOST_GPUS
 from muster.model.quantity import whole
@@ -255,7 +255,7 @@ def _roomiest(row: Sequence[int], gpus: int) -> list[int]:
 
 def _offered(nodes: Nodes, name: str) -> Integers:
     row = nodes.axis.rows.get(name)
-    if row is None or row >= len(nodes.alloc):
+    if row is None:
         return np.zeros(len(nodes), np.int64)
     offered: Integers = nodes.alloc[row] // 1000
     return offered

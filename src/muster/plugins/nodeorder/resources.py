@@ -17,9 +17,10 @@ from abc import abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
+from muster.engine.core.axis import Rows
 from muster.engine.core.hooks import Bools, Floats, Scope
 from muster.engine.core.jobs import Task
-from muster.engine.core.nodes import Nodes, NodeView, Rows
+from muster.engine.core.nodes import Nodes, NodeView
 from muster.engine.core.resources import CPU, MEMORY
 from muster.engine.core.static import Capacity, Workspace
 from muster.plugins.nodeorder.weighted import Weighted
@@ -29,7 +30,7 @@ GPU = "nvidia.com/gpu"
 
 def real(nodes: NodeView) -> Rows:
     """Returns cpu and memory as the node objects offer them."""
-    offered, oversold = nodes.alloc[: MEMORY + 1], nodes.nodes.oversubscribed
+    offered, oversold = nodes.offered[: MEMORY + 1], nodes.nodes.oversubscribed
     return offered if oversold is None else offered - oversold.take(nodes.index, axis=1)
 
 
@@ -56,7 +57,7 @@ class OfLoad(Weighted):
 
     def raw(self, task: Task, nodes: NodeView) -> Floats:
         if self._began is not None:
-            nodes = NodeView(nodes.nodes, nodes.index, self._began[:, nodes.index], nodes.alloc)
+            nodes = NodeView(nodes.nodes, nodes.index, self._began[:, nodes.index], nodes.offered)
         score = self.score(task, nodes)
         if self.weight != 1:
             score *= self.weight
@@ -133,7 +134,7 @@ class BalancedResource(OfLoad):
         rows = tuple(nodes.nodes.axis.row(name) for name in names)
         # (Without and with the pod) × resources × columns, so that each step computes both.
         shares = self.workspace.array(2, len(rows), len(nodes))
-        shares[0] = nodes.load[: MEMORY + 1] if len(rows) == 2 else nodes.load[list(rows)]
+        shares[0] = nodes.load[: MEMORY + 1] if len(rows) == 2 else np.stack([nodes.load[row] for row in rows])
         np.add(shares[0], np.array([float(asked.get(name, 0)) for name in names])[:, None], out=shares[1])
         shares /= self.capacity.together(nodes, rows)
         np.minimum(shares, 1.0, out=shares)

@@ -16,7 +16,7 @@ from muster.config.names import suggest
 from muster.engine.core.hooks import Bools, Floats, NodeFilter, NodeScorer, Plugin, Verdict
 from muster.engine.core.jobs import Status, Task
 from muster.engine.core.nodes import NodeView
-from muster.engine.core.resources import CPU, MEMORY
+from muster.engine.core.resources import CPU, MEMORY, total_of
 from muster.engine.domains.domain_capacity import FREE, EmptyClusterCapacity
 from muster.model.finding import Finding
 from muster.model.quantity import display
@@ -140,7 +140,7 @@ def _at(plugin: ResourceStrategyFit, code: str, message: str, fix: str) -> Findi
 
 def _resources(plugin: ResourceStrategyFit, session: Session) -> Iterator[Finding]:
     nodes = session.state.nodes
-    there = {name for name, row in nodes.axis.rows.items() if nodes.alloc[row].any()}
+    there = {name for name, total in total_of(nodes).items() if total}
     for name in dict.fromkeys((*plugin.settings.scarce, *plugin.settings.kept)):
         if name not in there and "*" not in name:
             message = f"the scarce resource {name} is on no node: it has no effect"

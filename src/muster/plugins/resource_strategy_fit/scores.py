@@ -196,7 +196,7 @@ class Proportional(NodeFilter):
 
 def _has(nodes: NodeView, resource: str) -> Bools:
     row = nodes.nodes.axis.rows.get(resource)
-    if row is None or row >= len(nodes.alloc):
+    if row is None:
         return np.zeros(len(nodes), np.bool_)
     has: Bools = nodes.alloc[row] > 0
     return has

@@ -38,7 +38,7 @@ class Boards:
         self.nodes: Nodes = state.nodes
         self._at.clear()
         row = state.axis.rows.get(RESOURCE)
-        offered = state.nodes.alloc[row] if row is not None and row < len(state.nodes.alloc) else _NOTHING
+        offered = state.nodes.alloc[row] if row is not None else _NOTHING
         self.any = bool(offered.any())
         self.any_doubtful = False
         self.layouts = [self.default]

@@ -230,14 +230,14 @@ def gangs(result: Result) -> Gangs:
 
 def nodes(result: Result) -> Nodes:
     state = result.state
-    names = state.axis.names
-    used = state.nodes.everything().used
+    size = state.axis.size
+    all_used = state.nodes.rows[2 * size : 3 * size]
     found = []
     for i, node in enumerate(state.nodes.objects):
+        used, offered = (state.nodes.amounts(rows, i) for rows in (all_used, state.nodes.offered))
         amounts = {
-            name: Amount(display(name, int(used[row, i])), display(name, int(state.nodes.alloc[row, i])))
-            for row, name in enumerate(names) if state.nodes.alloc[row, i] > 0
-        }  # fmt: skip
+            name: Amount(display(name, used[name]), display(name, most)) for name, most in offered.items() if most > 0
+        }
         group = node.metadata.labels.get(LABEL, "")
         found.append(NodeAnswer(
             node.metadata.name, group, len(state.nodes.on[i]), bool(node.spec.unschedulable), amounts

@@ -159,13 +159,16 @@ class OptionSearch:
         if len(fits):  # then the queue's limit refuses the pod, wherever it goes
             label = self.names[int(fits[0])] if len(fits) == 1 else f"{len(fits)} nodes with enough capacity"
             yield NodeSet(fits, label)
-        request = task.shape.request(nodes.axis)[:, None]
-        able = able & np.all(nodes.alloc >= request, axis=0)
+        freed = [nodes.everything().account(guard.pool.everything()) for guard in guards if guard.pool.levels]
+        enough: Bools = np.ones(len(nodes), np.bool_)
+        for row, amount in nodes.axis.needs(task.shape.amounts):
+            able = able & (nodes.alloc[row] >= amount)
+            free = nodes.future_idle[row].copy()
+            for account in freed:
+                free += account[row]
+            enough &= free >= amount
+        able = able.copy()
         able[fits] = False
-        free = nodes.future_idle.copy()
-        for guard in guards:
-            free += guard.pool.everything() if guard.pool.levels else 0
-        enough: Bools = np.all(free >= request, axis=0)
         index = [i for i in np.flatnonzero(able).tolist() if nodes.on[i]]
         index.sort(key=lambda i: (not enough[i], i))
         self._untried = max(len(index) - limit, 0)

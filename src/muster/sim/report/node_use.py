@@ -48,15 +48,15 @@ def nodes_of(result: Result) -> list[NodeUse]:
     """Returns the nodes at the end of the run, sorted by group and name."""
     state = result.state
     groups = groups_of(result)
-    names = state.axis.names
-    offered, used = state.nodes.alloc.T.tolist(), state.nodes.used.T.tolist()
+    size = state.axis.size
+    used = state.nodes.rows[2 * size : 3 * size]
     found = []
     placed = placed_pods(result)
     for i, node in enumerate(state.nodes.objects):
         ready = readiness(node)
         trouble = ready if ready != "Ready" else "cordoned" if node.spec.unschedulable else ""
-        most = {name: n for name, n in zip(names, offered[i], strict=True) if n > 0}
-        has = dict(zip(names, used[i], strict=True))
+        most = {name: n for name, n in state.nodes.amounts(state.nodes.offered, i).items() if n > 0}
+        has = state.nodes.amounts(used, i)
         one = NodeUse(i, node.metadata.name, groups[i], trouble, most, has, pods=list(state.nodes.on[i].values()))
         for task in one.pods:
             one.placed += state_of(task, placed) == NEW

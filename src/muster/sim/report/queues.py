@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from muster.engine.core.jobs import Queue
-from muster.engine.core.resources import exact_sum
 from muster.model.natural_order import natural
 from muster.model.quantity import display
 from muster.sim.report.elements import Piece, QueueMarks, attribute, bar, empty, html_table, shown
@@ -42,7 +41,7 @@ class Tree:
     def __init__(self, result: Result) -> None:
         self.shares: Mapping[str, QueueShare] = result.summary.queues
         self.queues: Mapping[str, Queue] = result.state.queues
-        self.totals = {n: exact_sum(result.state.nodes.alloc[row]) for n, row in result.state.axis.rows.items()}
+        self.totals = result.state.nodes.sums(result.state.nodes.offered)
         self.children: dict[str, list[str]] = {}
         self.allocated: dict[str, dict[str, float]] = {name: dict(s.allocated) for name, s in self.shares.items()}
         for name in sorted(self.shares, key=natural):

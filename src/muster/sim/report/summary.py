@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from muster.engine.core.resources import exact_sum
+from muster.engine.core.resources import total_of, used_of
 from muster.model.markup import escape
 from muster.model.quantity import display
 from muster.sim.report.elements import shown
@@ -24,11 +24,10 @@ def summary(result: Result) -> str:
         (f"{result.cycles:,}", "cycles" if counts.settled else "cycles, not settled", False),
     ]
     nodes = result.state.nodes
-    for name, row in list(result.state.axis.rows.items()):
-        total = exact_sum(nodes.alloc[row])
+    offered, in_use = total_of(nodes), used_of(nodes)
+    for name, total in offered.items():
         if name != "pods" and total > 0 and len(found) < 5 + MAX_RESOURCES:
-            used = exact_sum(nodes.used[row])
-            found.append((f"{display(name, used)} of {display(name, total)}", f"{name} in use", False))
+            found.append((f"{display(name, in_use[name])} of {display(name, total)}", f"{name} in use", False))
     found += [(f"{share:.1%}", f"fragmentation of {name}", False) for name, share in counts.fragmentation.items()]
     if (gpus := counts.gpu_fragmentation) is not None:
         text = f"fragmented GPUs of {gpus.total:,} ({gpus.ratio:.1%} of the idle)"

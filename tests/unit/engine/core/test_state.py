@@ -10,6 +10,7 @@ from builders.manifests import group, node, pod, queue, state_of, typed
 from builders.queued_jobs import made, task
 from muster.config.types import Config
 from muster.cycle.scheduler import Scheduler
+from muster.engine.core.resources import used_of
 from muster.engine.pod_rules.node_selectors import Required
 from muster.model.core import Pod
 from muster.model.meta import OwnerReference
@@ -27,7 +28,7 @@ def test_a_queue_that_names_a_new_resource_gives_it_a_row_at_once() -> None:
     state.upsert("Queue", "q", typed(queue("q", capability={"rare.io/thing": 1})))
     state.remove("Pod", "default/a")
     assert len(state.nodes.rows) == 4 * state.axis.size + 2
-    assert state.nodes.everything().used.sum() == 0
+    assert sum(used_of(state.nodes).values()) == 0
 
 
 def test_pods_follow_their_priority_class() -> None:

@@ -28,7 +28,7 @@ def cluster(count: int) -> State:
 
 
 def columns(nodes: Nodes) -> np.ndarray:
-    return np.concatenate([nodes.rows, nodes.alloc])
+    return np.concatenate([nodes.rows, nodes.offered])
 
 
 def test_there_are_as_many_kinds_as_nodes_that_differ() -> None:
