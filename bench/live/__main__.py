@@ -9,6 +9,7 @@ from evictions import evictions
 from native_groups import native_groups
 from replay import replay
 from restart import restart
+from scheduler_perf import scheduler_perf
 from workload_kinds import workload_kinds
 
 
@@ -23,5 +24,6 @@ main.add_command(doors)
 main.add_command(evictions)
 main.add_command(native_groups)
 main.add_command(replay)
+main.add_command(scheduler_perf)
 main.add_command(workload_kinds)
 main()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -33,25 +33,27 @@ def node_name(i: int) -> str:
 
 
 @contextmanager
-def scene(nodes: int) -> Iterator[ControlPlane]:
-    """Everything is there and ready but pods and a scheduler."""
-    with ControlPlane(parts=_WITHOUT_SCHEDULER) as plane:
+def scene(
+    nodes: int, make: Callable[[int], Plain] = node, flags: Mapping[str, Sequence[str]] | None = None
+) -> Iterator[ControlPlane]:
+    """Everything is there and ready but pods and a scheduler. `flags`: more of them, by part of the control plane."""
+    with ControlPlane(parts=_WITHOUT_SCHEDULER, flags=flags) as plane:
         api = plane.api
         for definition in (*OURS, *PEERS):
             api.apply(definition.plain())
         api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-        create_all(api, map(node, range(nodes)))
+        create_all(api, map(make, range(nodes)))
         until("the account", lambda: not api.gone(f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default"), 60)
-        until("the nodes", lambda: _ready(api) == nodes, 300, 1)
+        until("the nodes", lambda: _ready(api) == nodes, 600, 1)
         yield plane
 
 
-def clean(plane: ControlPlane) -> None:
-    """No pods, groups and events, and a control plane that has nothing left to do."""
+def clean(plane: ControlPlane, *more: str) -> None:
+    """No pods, groups and events (and what else is named), and a control plane that has nothing left to do."""
     api = plane.api
-    for path in (PODS, GROUPS, EVENTS):
+    for path in (PODS, GROUPS, EVENTS, *more):
         api.delete(path + "?gracePeriodSeconds=0")
-        until(f"{path} is empty", lambda path=path: not counted(api, path), 120, 0.5)  # type: ignore[misc]
+        until(f"{path} is empty", lambda path=path: not counted(api, path), 600, 0.5)  # type: ignore[misc]
     rests(plane)
 
 

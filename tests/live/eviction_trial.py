@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import time
-from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 
@@ -75,12 +74,12 @@ def trial(
     others = {part: plane.pid(part) for part in plane.parts}
     # At -v 1 the log names evictions and the cycles that decided something, but not bindings.
     with Scheduler(kubeconfig, "-v", "1", config=config) as scheduler:
-        calls = _calls(scheduler)
+        calls = scheduler.api_calls()
         before, cpu = {part: cpu_seconds(pid) for part, pid in others.items()}, scheduler.cpu_s
         own = time.process_time()
         run = asyncio.run(_play(plane, namespace, scale, seed))
         run.cpu_s = scheduler.cpu_s - cpu
-        calls = _calls(scheduler) - calls
+        calls = scheduler.api_calls() - calls
         run.calls = calls.total() - calls["POST pods/eviction"]
         cpu_s = {part: round(cpu_seconds(pid) - before[part], 1) for part, pid in others.items()}
         cpu_s.update({"muster": round(run.cpu_s, 1), "load-generator": round(time.process_time() - own, 1)})
@@ -126,17 +125,6 @@ def _shortened(found: Plain) -> Plain:
 
 def _finished(run: Run) -> int:
     return sum(job in run.minimum for job in run.finished)
-
-
-def _calls(scheduler: Scheduler) -> Counter[str]:
-    """Method and resource → answered calls so far."""
-    found: Counter[str] = Counter()
-    for line in scheduler.probe("/metrics")[1].splitlines():
-        name, _, rest = line.partition("{")
-        if name == "muster_api_requests_total":
-            labels = dict(pair.split("=") for pair in rest.partition("}")[0].replace('"', "").split(","))
-            found[f"{labels['method']} {labels['resource']}"] += int(float(line.rpartition(" ")[2]))
-    return found
 
 
 def _seconds_by_action(scheduler: Scheduler) -> dict[str, float]:

@@ -56,6 +56,16 @@ class Scheduler(Part):
     def leads(self) -> bool:
         return self.metric("muster_leader") == 1
 
+    def api_calls(self) -> Counter[str]:
+        """Method and resource → answered calls so far."""
+        found: Counter[str] = Counter()
+        for line in self.probe("/metrics")[1].splitlines():
+            name, _, rest = line.partition("{")
+            if name == "muster_api_requests_total":
+                labels = dict(pair.split("=") for pair in rest.partition("}")[0].replace('"', "").split(","))
+                found[f"{labels['method']} {labels['resource']}"] += int(float(line.rpartition(" ")[2]))
+        return found
+
 
 def muster_pod(
     namespace: str, name: str, group: str = "", cpu: str = "1", *, labels: Mapping[str, str] | None = None,
