@@ -13,9 +13,11 @@ from msgspec.structs import replace
 
 from builders.manifests import node, typed
 from builders.scheduler_objects import cluster_of, waiting
+from muster.engine.core.jobs import Task
 from muster.engine.core.plan import Eviction, Plan
+from muster.engine.core.reading import PREEMPTABLE, ROLE, TASK_PRIORITY
 from muster.model.core import Node, Pod
-from muster.model.meta import timestamp
+from muster.model.meta import Condition, timestamp
 from muster.scheduler.cache import CONFIRM_TIMEOUT_S, Cache
 from muster.scheduler.cluster_metrics import drift
 from muster.scheduler.inbox import CallResult, Observed
@@ -83,6 +85,26 @@ class World:
             phase = self.dice.choice(("Running", "Succeeded")) if pod.spec.node_name else "Pending"
             self.pods[key] = replace(pod, status=replace(pod.status, phase=phase))
             self.show(key)
+
+    def pod_field_changes(self) -> None:
+        """A field that a task is read from, or one that it is not."""
+        if not self.pods:
+            return
+        key, number = self.dice.choice(sorted(self.pods)), self.dice.randint(0, 2)
+        pod = self.pods[key]
+        meta, status = pod.metadata, pod.status
+        changed = self.dice.choice((
+            replace(pod, status=replace(status, conditions=[Condition(type="Ready", status=str(number))])),
+            replace(pod, status=replace(status, message=str(number))),
+            replace(pod, status=replace(status, start_time=timestamp(float(number)))),
+            replace(pod, status=replace(status, nominated_node_name=("", *NODES)[number])),
+            replace(pod, metadata=replace(meta, annotations={ROLE: f"role-{number}"})),
+            replace(pod, metadata=replace(meta, annotations={PREEMPTABLE: ("false", "true", "")[number]})),
+            replace(pod, metadata=replace(meta, annotations={TASK_PRIORITY: str(number)})),
+            replace(pod, metadata=replace(meta, labels={"app": str(number)})),
+        ))  # fmt: skip
+        self.pods[key] = replace(changed, metadata=replace(changed.metadata, resource_version=str(self.made)))
+        self.show(key)
 
     def somebody_else_binds(self) -> None:
         free = [k for k, p in self.pods.items() if not p.spec.node_name]
@@ -153,27 +175,34 @@ class World:
         self.catch_up()
         self.now += CONFIRM_TIMEOUT_S + 1
         for key in self.cache.overdue(self.now):
-            self.cache.put(Observed("Pod", key, self.pods.get(key), looked=True))
+            self.cache.put(Observed("Pod", key, self.pods.get(key), polled=True))
         self.cache.apply_messages()
         fresh = Cache(("muster",))
         fresh.load({"Node": dict(self.nodes), "Pod": dict(self.pods)})
         mine, theirs = self.cache.state, fresh.state
         mine.refresh()
         assert self.cache.assumed == {}
-        assert {k: (t.status, t.uid, t.pod.spec.node_name) for k, t in mine.tasks.items()} == {
-            k: (t.status, t.uid, t.pod.spec.node_name) for k, t in theirs.tasks.items()
-        }
+        assert {k: _read(t) for k, t in mine.tasks.items()} == {k: _read(t) for k, t in theirs.tasks.items()}
         assert mine.nodes.names == theirs.nodes.names
         for row, name in ((mine.nodes.axis.rows[r], r) for r in ("cpu", "pods")):
             there = theirs.nodes.axis.rows[name]
             assert mine.nodes.rows[row].tolist() == theirs.nodes.rows[there].tolist(), name
 
 
+def _read(task: Task) -> tuple[object, ...]:
+    """Everything that a task has from its pod, and the pod itself."""
+    return (
+        task.status, task.uid, task.pod, task.role, task.preemptable, task.priority, task.nominated, task.gated,
+        task.created, task.serial, task.shape.amounts,
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("seed", range(times(40)))
 def test_the_accounts_are_those_of_a_cluster_read_anew(seed: int) -> None:
     world = World(seed)
     steps = (
-        world.pod_comes, world.pod_comes, world.pod_goes, world.pod_changes, world.somebody_else_binds,
+        world.pod_comes, world.pod_comes, world.pod_goes, world.pod_changes, world.pod_field_changes,
+        world.pod_field_changes, world.somebody_else_binds,
         world.node_goes, world.node_returns, world.decide, world.decide, world.call_arrives, world.call_arrives,
         world.hear, world.hear,
     )  # fmt: skip

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from muster.engine.core.plan import Plan
 from muster.engine.core.podgroups import OWNING, groups_of
+from muster.engine.core.reading import reads_equal
 from muster.engine.core.state import State
 from muster.model.batch import APPLICATION_KINDS
 from muster.model.collector import collector_paused
@@ -201,6 +202,11 @@ class Cache:
             else:
                 self._forget(key)
         elif old is not None and new is not None and _older(old, new):
+            return Hint.IGNORE
+        if known is not None and new is not None and reads_equal(known.pod, new):
+            # A condition, a container's status, or the confirmation of an assumption: the task and its job stay as
+            # they are, and what is known about them stays valid.
+            known.pod = new
             return Hint.IGNORE
         return self._store("Pod", key, new, queueing_hint(old, new) if old is not new else Hint.IGNORE)
 

@@ -53,6 +53,23 @@ def read_task(
     return task
 
 
+def reads_equal(one: Pod, other: Pod) -> bool:
+    """Whether two states of a pod give the same task, in the same job."""
+    a, b = one.metadata, other.metadata
+    return (
+        a.uid == b.uid
+        and status_of(one) == status_of(other)
+        and one.status.nominated_node_name == other.status.nominated_node_name
+        # Among equal victims the one that started last is evicted.
+        and one.status.start_time == other.status.start_time
+        and a.labels == b.labels
+        and a.annotations == b.annotations
+        and a.owner_references == b.owner_references
+        and a.creation_timestamp == b.creation_timestamp
+        and one.spec == other.spec
+    )
+
+
 def waits_for_queue(pod: Pod) -> bool:
     """Volcano: a pod whose only gate is the one that opens when its queue admits it, and that asks for this."""
     gates = pod.spec.scheduling_gates
