@@ -88,7 +88,8 @@ def crowds(draw: st.DrawFn, *, crowded: bool = False) -> Cluster:
     number = 0
     for _ in range(choices.integer(1, 3)):
         spec = dict(choices.one_of(POD_RULES if choices.flip() else PLAIN_POD_RULES))
-        request, image, ports = choices.one_of(REQUESTS), spec.pop("image", "app"), spec.pop("ports", [])
+        request = choices.one_of(REQUESTS) if choices.integer(0, 3) else {}
+        image, ports = spec.pop("image", "app"), spec.pop("ports", [])
         spec["containers"] = [{"name": "c", "image": image, "ports": ports, "resources": {"requests": request}}]
         spec |= choices.one_of([{}, {}, {"priorityClassName": "high"}, {"schedulingGates": [{"name": "wait"}]}])
         notes = {QUEUE: choices.one_of(queues)} | choices.one_of([{}, {}, {"sla-waiting-time": "45s"}])

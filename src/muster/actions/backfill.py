@@ -15,6 +15,7 @@ from muster.engine.core.hooks import NodeSet
 from muster.engine.core.jobs import Job, Task
 from muster.engine.core.nodes import MoveKind
 from muster.engine.core.session import Session, candidates
+from muster.engine.core.single_jobs import runs_of_kind, single_task
 from muster.engine.core.statement import Move, Statement, revert
 from muster.engine.placement.answers import Answers
 from muster.engine.placement.node_sets import divide_nodes
@@ -33,8 +34,32 @@ def run(session: Session) -> None:
         for job in sorted((queue.jobs[key] for key in waiting if key in queue.jobs), key=session.job_key)
     ]
     answers: dict[int, Answers] = {}
-    for job in jobs:
-        _place(session, job, waiting[job.key], answers)
+    for run in runs_of_kind(session.kinds, jobs):
+        if len(run) == 1 or not _place_singles(session, run, answers):
+            for job in run:
+                _place(session, job, waiting[job.key], answers)
+
+
+def _place_singles(session: Session, jobs: Sequence[Job], answers: dict[int, Answers]) -> bool:
+    """Places jobs of one kind with the result of one at a time; returns False if they must be placed one by one."""
+    if any(plugin.divides(jobs[0]) for plugin in session.dividers):
+        return False
+    statement, tasks = session.statement(), [single_task(job) for job in jobs]
+    placed = 0
+    while placed < len(tasks) and (more := _fill_equal(session, statement, tasks[placed:], None, answers)):
+        placed += more
+    if placed and not session.ready(jobs[0]):
+        statement.discard()
+        return False
+    statement.commit()
+    if left := tasks[placed:]:
+        unfit = [(job, task) for job, task in zip(jobs[placed:], left, strict=True) if job.attempt.refusal is None]
+        if unfit and session.turns is not None:
+            session.turns.refused(session, [task for _, task in unfit])
+        why = fit_error(session, left[0], with_fit=False) if unfit else ""
+        for job, task in unfit:
+            job.attempt.unfit[task.key] = why
+    return True
 
 
 def _waiting(session: Session) -> dict[str, list[Task]]:
@@ -110,23 +135,27 @@ def _fill(
     session: Session, statement: Statement, tasks: list[Task], within: NodeSet | None, answers: dict[int, Answers]
 ) -> None:
     """Places as many of the tasks as find a node, in order."""
-    placement = session.placement
     at = 0
     while at < len(tasks):
-        task = tasks[at]
-        signature = session.signature(task)
-        if signature not in answers or not placement.caching:
-            answers[signature] = Answers(placement, task, fit=False)
         equal = equal_run(session, tasks, at)
-        chosen = placement.choose(answers[signature], len(equal), within, MoveKind.ALLOCATE)
-        if not chosen:
-            at += len(equal)
-            continue
+        at += _fill_equal(session, statement, equal, within, answers) or len(equal)
+
+
+def _fill_equal(
+    session: Session, statement: Statement, tasks: Sequence[Task], within: NodeSet | None, answers: dict[int, Answers]
+) -> int:
+    """Places the first of these equal tasks; returns how many. 0: no node takes them."""
+    placement, signature = session.placement, session.signature(tasks[0])
+    if signature not in answers or not placement.caching:
+        answers[signature] = Answers(placement, tasks[0], fit=False)
+    chosen = placement.choose(answers[signature], len(tasks), within, MoveKind.ALLOCATE)
+    if chosen:
+        placed = list(tasks[: len(chosen)])
         if session.turns is not None:
-            session.turns.chosen(statement, equal[: len(chosen)], chosen, chosen, within, MoveKind.ALLOCATE)
-        statement.allocate(equal[: len(chosen)], chosen)
+            session.turns.chosen(statement, placed, chosen, chosen, within, MoveKind.ALLOCATE)
+        statement.allocate(placed, chosen)
         answers[signature].placed()
-        at += len(chosen)
+    return len(chosen)
 
 
 def _bind_reserved(session: Session, job: Job) -> None:

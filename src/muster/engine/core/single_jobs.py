@@ -7,7 +7,7 @@ packages may look at names: with one of them jobs have no kinds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -33,6 +33,18 @@ def single_kinds(jobs: Mapping[str, Job], groups: Mapping[str, Object]) -> dict[
         if kind is not None:
             found[key] = numbers.setdefault(kind, len(numbers))
     return found
+
+
+def runs_of_kind(kinds: Mapping[str, int], jobs: Sequence[Job]) -> Iterator[Sequence[Job]]:
+    """Yields the jobs in their order: jobs of one kind that follow each other together, every other job alone."""
+    at = 0
+    while at < len(jobs):
+        kind, end = kinds.get(jobs[at].key), at + 1
+        if kind is not None:
+            while end < len(jobs) and kinds.get(jobs[end].key) == kind:
+                end += 1
+        yield jobs[at:end]
+        at = end
 
 
 def single_task(job: Job) -> Task:
