@@ -53,6 +53,13 @@ def batch_of(pod_class: PodClass, spreadings: Sequence[SpreadCounts]) -> Batch:
     return Batch.SINGLE if own else Batch.COLUMNS
 
 
+def sorted_by_domains(spreadings: Sequence[SpreadCounts]) -> SortedBy:
+    """Nodes differ by their domains: a constraint that must hold compares the counts of all of them."""
+    tallies = [s.tally for s in spreadings if s.tally is not None]
+    codes = tuple(s.domains.codes for s in spreadings)
+    return SortedBy(codes, stamp=lambda: tuple([tally.version for tally in tallies]))
+
+
 class SpreadIndex:
     """The spread constraints of pods and their current counts, made once per cycle and set of rules."""
 
@@ -104,7 +111,7 @@ class SpreadIndex:
                 codes.append(s.domains.codes)
                 wide += [] if s.tally is None else [s.tally]
             else:
-                codes += [] if s.domains.labelled.all() else [self._code(s.domains.labelled)]
+                codes += [] if s.domains.labelled.all() else [s.domains.labelled_codes]
                 counts += [] if s.tally is None else [s.tally]
         return SortedBy(tuple(codes), tuple(counts), lambda: tuple([tally.version for tally in wide]))
 

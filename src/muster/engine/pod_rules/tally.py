@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ Codes = NDArray[np.int64]
 class LabelDomains:
     """The values of a node label: a code per node; the last code, `absent`, is for nodes without the label."""
 
-    __slots__ = ("_narrow", "absent", "codes", "listed", "single")
+    __slots__ = ("_labelled_codes", "_narrow", "absent", "codes", "listed", "single")
 
     def __init__(self, codes: Codes, absent: int) -> None:
         self.codes = codes
@@ -26,6 +27,7 @@ class LabelDomains:
         # every node has the label, and each a different value: what changes in a domain changes for one node
         self.single = absent == len(codes) and absent not in self.listed
         self._narrow: bool | None = True if self.single else None
+        self._labelled_codes: Codes | None = None
 
     @classmethod
     def of(cls, nodes: Nodes, key: str) -> LabelDomains:
@@ -43,6 +45,13 @@ class LabelDomains:
         return labelled
 
     @property
+    def labelled_codes(self) -> Codes:
+        """Per node 1 if it has the label, or 0; always the same array."""
+        if self._labelled_codes is None:
+            self._labelled_codes = self.labelled.astype(np.int64)
+        return self._labelled_codes
+
+    @property
     def narrow(self) -> bool:
         """No two nodes have the same value."""
         if self._narrow is None:
@@ -57,7 +66,7 @@ class LabelDomains:
 class Tally:
     """Per domain the number of certain pods, or the sum of their weights. Nodes without the label do not count."""
 
-    __slots__ = ("counts", "domains", "pods", "some", "version")
+    __slots__ = ("counts", "domains", "pods", "presence", "some", "version")
 
     def __init__(self, domains: LabelDomains) -> None:
         self.domains = domains
@@ -65,6 +74,7 @@ class Tally:
         self.some = np.zeros(domains.absent + 1, np.bool_)  # counts > 0
         self.pods = 0  # how many are counted in all
         self.version = 0  # grows with each change
+        self.presence = Presence(self)
 
     def add(self, nodes: Sequence[int], weight: int, sign: int) -> None:
         """A pod of this weight comes to (sign +1) or leaves (−1) each of the nodes."""
@@ -107,6 +117,31 @@ class Tally:
 
     def per_node(self) -> Codes:
         return self.counts.take(self.domains.codes).astype(np.int64)
+
+
+class Presence:
+    """Per node 1 where a tally counts some pod, or 0: `NodeCounts` of a tally with narrow domains."""
+
+    __slots__ = ("_tally",)
+
+    def __init__(self, tally: Tally) -> None:
+        self._tally = tally
+
+    @property
+    def empty(self) -> bool:
+        return not self._tally.pods
+
+    def on(self, node: int) -> int:
+        return 1 if self._tally.some[self._tally.domains.listed[node]] else 0
+
+    def per_node(self) -> Codes:
+        return self._tally.some.take(self._tally.domains.codes).astype(np.int64)
+
+
+def sorted_by_presence(tallies: Iterable[Tally]) -> SortedBy:
+    """Nodes differ by their domains, or where these are narrow by whether there is a pod."""
+    found = sorted_by_tallies(tallies)
+    return replace(found, counts=tuple([tally.presence for tally in found.counts if isinstance(tally, Tally)]))
 
 
 def sorted_by_tallies(tallies: Iterable[Tally]) -> SortedBy:

@@ -6,15 +6,18 @@ constraints are hard with `whenUnsatisfiable: DoNotSchedule`.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import numpy as np
 
 from muster.engine.core.hooks import Batch, Bools, NodeFilter, Reason, Scope, Verdict
 from muster.engine.core.jobs import Task
 from muster.engine.core.nodes import MoveKind, NodeView
 from muster.engine.core.static import columns
+from muster.engine.core.values import SortedBy
 from muster.engine.pod_rules.affinity import PodClass, PodIndex
-from muster.engine.pod_rules.spread import SpreadIndex, batch_of
-from muster.engine.pod_rules.tally import Tally
+from muster.engine.pod_rules.spread import SpreadIndex, batch_of, sorted_by_domains
+from muster.engine.pod_rules.tally import Tally, sorted_by_presence
 
 AFFINITY = Reason("pod-affinity", "node(s) didn't match pod affinity rules", resolvable=False)
 ANTI_AFFINITY = Reason("pod-anti-affinity", "node(s) didn't match pod anti-affinity rules")
@@ -88,6 +91,21 @@ class InterPodAffinity(NodeFilter):
             return Batch.COLUMNS
         return Batch.SKIP
 
+    def sorted_by(self, task: Task) -> SortedBy:
+        found = self._ask(task)
+        if found is None:
+            return SortedBy()
+        asked = found[1]
+        tallies = sorted_by_presence([*asked.affinity, *asked.anti, *asked.against])
+        if not asked.affinity:
+            return tallies
+
+        def stamp() -> Hashable:
+            return tallies.stamp() if tallies.stamp else 0, any(tally.pods for tally in asked.affinity)
+
+        labelled = [tally.domains.labelled_codes for tally in asked.affinity if tally.domains.narrow]
+        return SortedBy((*tallies.codes, *labelled), tallies.counts, stamp)
+
     def filter(self, task: Task, nodes: NodeView) -> Verdict:
         found = self._ask(task, nodes.kind)
         code = np.zeros(len(nodes), np.uint16)
@@ -151,6 +169,12 @@ class TopologySpread(NodeFilter):
         if pod_class is None:
             return Batch.SKIP
         return batch_of(pod_class, self._spread.hard(task, pod_class))
+
+    def sorted_by(self, task: Task) -> SortedBy:
+        pod_class = self._ask(task)
+        if pod_class is None or pod_class.rules.spread_fault:
+            return SortedBy()
+        return sorted_by_domains(self._spread.hard(task, pod_class))
 
     def filter(self, task: Task, nodes: NodeView) -> Verdict:
         pod_class = self._ask(task)
