@@ -14,7 +14,7 @@ from muster.cli.help import Command
 
 
 @click.command(cls=Command, example="muster bench W1 --runs 1")
-@click.argument("works", nargs=-1, metavar="[WORK]...")
+@click.argument("works", nargs=-1, metavar="[WORK]... | scheduler-perf [CASE]...")
 @click.option("--runs", default=3, show_default=True, type=click.IntRange(1, 50), help="Runs of each; the best counts.")
 @options.output("table", "json")
 @click.option("--save", type=click.Path(file_okay=False, path_type=Path), help="Write record.json and plot.svg there.")
@@ -24,8 +24,12 @@ def bench(works: tuple[str, ...], runs: int, form: str, save: Path | None, verbo
 
     The time is that from objects in memory to a finished plan, in CPU seconds and as a multiple of a calibration loop
     (C), which compares machines. Without WORK, all workloads are run. The exit code is 1 if a limit is missed.
+
+    `muster bench scheduler-perf` runs cases of Kubernetes' own scheduler benchmark instead and prints how many times as
+    many pods per second are decided as the published floors of Kubernetes 1.36 and 1.37 require.
     """
-    from muster.sim.bench.record import UnknownWork, measured, missed, plot, select
+    from muster.sim.bench.catalogue import UnknownWork, select
+    from muster.sim.bench.record import measured, missed, plot
 
     try:
         chosen = select(works)
@@ -38,7 +42,8 @@ def bench(works: tuple[str, ...], runs: int, form: str, save: Path | None, verbo
                 row = measured(work, runs)
             found.append(row)
             if form == "table":
-                click.echo(_line(row, "; ".join(missed(row)) or "ok"))
+                line = _case_line if "published_pods_per_s" in row else _line
+                click.echo(line(row, "; ".join(missed(row)) or "ok"))
     except RuntimeError as fault:
         raise click.ClickException(str(fault)) from None
     if form == "json":
@@ -56,4 +61,20 @@ def _line(row: dict[str, Any], state: str) -> str:
         f"{row['work']:9} {row['seconds']:>8.4f} s  decide {row['decide_s']:>8.4f} s  "
         f"{row['times_calibration']['seconds']:>6.2f} C  {row['pods_per_s']:>7} pods/s  "
         f"{row['peak_rss_mib']:>6.1f} MiB  {state:28} {row['about']}"
+    )
+
+
+def _case_line(row: dict[str, Any], state: str) -> str:
+    """A case of scheduler_perf: pods per second, deciding and in total, and how many times the floors they are."""
+    times = "  ".join(
+        f"{version}: {floor} × {row['times_published'][version]['deciding']:g}"
+        f" ({row['times_published'][version]['total']:g})"
+        for version, floor in row["published_pods_per_s"].items()
+    )
+    wanted = f"want × {row['required_times']}" if row["required_times"] else "no floor"
+    return (
+        f"{row['work'].partition('/')[2]:15} deciding {row['decide_s']:>8.4f} s  "
+        f"{row['deciding_pods_per_s']:>7} pods/s  total {row['pods_per_s']:>6} pods/s  "
+        f"{row['times_calibration']['decide_s']:>6.2f} C  "
+        f"{row['peak_rss_mib']:>6.1f} MiB  {times:46} {wanted:10} {state:28} {row['about']}"
     )

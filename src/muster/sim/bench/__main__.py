@@ -7,12 +7,12 @@ import sys
 
 from muster.process.memory import keep_freed_memory
 from muster.sim.bench.calibration import calibration_s
-from muster.sim.bench.cliffs import ALL_WORKS
+from muster.sim.bench.catalogue import by_name
 
 
 def main() -> None:
     keep_freed_memory()  # as the commands do
-    chosen = next(one for one in ALL_WORKS if one.name == sys.argv[1])
+    chosen = by_name(sys.argv[1])
     calibration = calibration_s()
     print(json.dumps({**chosen.run(), "calibration_s": calibration}))
 

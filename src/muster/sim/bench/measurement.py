@@ -24,6 +24,9 @@ class Measurement(Protocol):
     def run(self) -> Figures:
         """Measures once, in a new process. `seconds` is the CPU time of all that is measured."""
 
+    def derived(self, best: Figures) -> dict[str, object]:
+        """Returns what a record says beyond the figures."""
+
 
 class WrongAnswer(Exception):
     """The result is not the one that is required, so its time is meaningless."""

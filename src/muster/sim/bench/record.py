@@ -7,30 +7,15 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 from muster.model.markup import escape
-from muster.sim.bench.cliffs import ALL_WORKS
 from muster.sim.bench.measurement import Measurement
 
 Row = dict[str, object]
 
 CALIBRATED = ("seconds", "decide_s")
 """The figures that are also recorded as multiples of the calibration loop."""
-
-
-class UnknownWork(ValueError):
-    """No measurement has this name."""
-
-
-def select(names: Iterable[str]) -> list[Measurement]:
-    wanted = list(names)
-    known: dict[str, Measurement] = {one.name: one for one in ALL_WORKS}
-    strange = [n for n in wanted if n not in known]
-    if strange:
-        raise UnknownWork(f"no workload {strange[0]}; there are {', '.join(known)}")
-    return [known[n] for n in wanted] if wanted else list(known.values())
 
 
 def measured(one: Measurement, runs: int) -> Row:
@@ -42,8 +27,7 @@ def measured(one: Measurement, runs: int) -> Row:
     row["times_calibration"] = {
         figure: round(best[figure] / best["calibration_s"], 4) for figure in CALIBRATED if figure in best
     }
-    placed = best.get("bound") or best.get("evicted")
-    row["pods_per_s"] = round(placed / best["seconds"]) if placed else 0
+    row |= one.derived(best)
     return row | {"floor": dict(one.floors), "machine": machine_name(), "commit": commit_name(), "runs": runs}
 
 
@@ -87,7 +71,7 @@ def plot(found: list[Row]) -> str:
     for i, row in enumerate(found):
         floors = row["floor"]
         assert isinstance(floors, dict)
-        what = "seconds" if "seconds" in floors else "decide_s"
+        what = "decide_s" if "decide_s" in floors and "seconds" not in floors else "seconds"
         value, floor = float(str(row[what])), float(floors.get(what, 0) or 1)
         length = min(value / floor, 1.2) * 320
         colour = "#2b8a3e" if value <= floor else "#c92a2a"

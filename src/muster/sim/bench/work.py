@@ -7,6 +7,7 @@ import resource
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from muster.config.loader import load
 from muster.cycle.registry import known
@@ -63,12 +64,26 @@ class Work:
         plan = scheduler.decide(session)
         decided = time.process_time()
         peak = peak_rss_mib()
-        check(self, objects, plan)
+        self._check(objects, plan)
         return {
             "seconds": decided - start, "build_s": built - start, "open_s": opened - built,
             "decide_s": decided - opened, "bound": len(plan.binds), "evicted": len(plan.evictions),
             "peak_rss_mib": peak,
         }  # fmt: skip
+
+    def derived(self, best: Figures) -> dict[str, object]:
+        placed = best["bound"] or best["evicted"]
+        return {"pods_per_s": round(placed / best["seconds"]) if placed else 0}
+
+    def _check(self, objects: Objects, plan: Plan) -> None:
+        if len(plan.binds) != self.bound or len(plan.evictions) != self.evicted:
+            raise WrongAnswer(
+                f"{self.name}: bound {len(plan.binds)} (want {self.bound}), evicted {len(plan.evictions)} "
+                f"(want {self.evicted}); first reasons: {list(plan.reasons.items())[:2]}"
+            )
+        gone = {eviction.pod for eviction in plan.evictions}
+        pods = {key: pod for key, pod in objects["Pod"].items() if key not in gone}
+        check_capacity(self.name, {**objects, "Pod": pods}, {**plan.binds, **plan.pipelined})
 
 
 def scheduler_of(text: str, name: str) -> Scheduler:
@@ -81,21 +96,15 @@ def peak_rss_mib() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def check(work: Work, objects: Objects, plan: Plan) -> None:
-    """Checks the number of bound pods and the nodes' limits on the objects, independently of the engine's columns."""
-    if len(plan.binds) != work.bound or len(plan.evictions) != work.evicted:
-        raise WrongAnswer(
-            f"{work.name}: bound {len(plan.binds)} (want {work.bound}), evicted {len(plan.evictions)} "
-            f"(want {work.evicted}); first reasons: {list(plan.reasons.items())[:2]}"
-        )
+def check_capacity(name: str, objects: Objects, placed: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Checks the nodes' limits on the objects, independently of the engine's columns; `placed`: pod → its node."""
     free = {name: allocatable_of(node) for name, node in objects["Node"].items() if isinstance(node, Node)}
-    gone = {eviction.pod for eviction in plan.evictions}
     for key, obj in objects["Pod"].items():
         assert isinstance(obj, Pod)
-        node = plan.binds.get(key) or plan.pipelined.get(key) or obj.spec.node_name
-        if node and key not in gone:
-            for name, amount in requests(obj.spec).items():
-                free[node][name] -= amount
+        node = placed.get(key) or obj.spec.node_name
+        if node:
+            for resource_name, amount in requests(obj.spec).items():
+                free[node][resource_name] -= amount
     over = sorted(name for name, amounts in free.items() if min(amounts.values()) < 0)
     if over:
-        raise WrongAnswer(f"{work.name}: over their limits: {over[:5]}")
+        raise WrongAnswer(f"{name}: over their limits: {over[:5]}")

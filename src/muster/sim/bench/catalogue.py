@@ -1,0 +1,47 @@
+"""Everything that `muster bench` can measure, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from muster.sim.bench.cliffs import ALL_WORKS
+from muster.sim.bench.measurement import Measurement
+from muster.sim.bench.scheduler_perf.case import FAMILY
+from muster.sim.bench.scheduler_perf.cases import CASES
+
+
+class UnknownWork(ValueError):
+    """No measurement has this name."""
+
+
+def by_name(name: str) -> Measurement:
+    return next(one for one in _everything() if one.name == name)
+
+
+def select(names: Iterable[str]) -> list[Measurement]:
+    """Returns the named workloads, or all; after `scheduler-perf` its named cases, or all of them."""
+    wanted = list(names)
+    if wanted[:1] == [FAMILY]:
+        return _cases(wanted[1:])
+    known: dict[str, Measurement] = {one.name: one for one in ALL_WORKS}
+    strange = [name for name in wanted if name not in known]
+    if strange:
+        raise UnknownWork(f"no workload {strange[0]}; there are {', '.join(known)}, and {FAMILY} before its cases")
+    return [known[name] for name in wanted] if wanted else list(known.values())
+
+
+def _cases(numbers: list[str]) -> list[Measurement]:
+    """Returns cases by number; a number without a variant names all its variants."""
+    found: dict[str, Measurement] = {}
+    for number in numbers:
+        some = [case for case in CASES if case.number == number]
+        some += [case for case in CASES if case.number.startswith(f"{number}-")]
+        if not some:
+            raise UnknownWork(f"no case {number}; there are {', '.join(case.number for case in CASES)}")
+        found |= {case.name: case for case in some}
+    return list(found.values()) if numbers else list(CASES)
+
+
+def _everything() -> Iterable[Measurement]:
+    yield from ALL_WORKS
+    yield from CASES
