@@ -109,7 +109,8 @@ class _Case:
             return state_of(self._objects(SeededChoices(drawn), number))
 
         for check in (
-            terms.check_slices, terms.check_signatures, terms.check_skips, terms.check_scopes, terms.check_copies,
+            terms.check_slices, terms.check_single_columns, terms.check_signatures, terms.check_skips,
+            terms.check_scopes, terms.check_copies,
         ):  # fmt: skip
             check(self._scheduler(config).session(state(), NOW), choices, self.name)
         ledgers.check_ledgers(self._scheduler(config), state(), choices)

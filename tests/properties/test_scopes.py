@@ -33,6 +33,12 @@ def test_an_answer_on_a_slice_is_the_answer_on_the_whole(session: Session, data:
 
 
 @given(sessions(), st.data())
+@examples(150)
+def test_an_answer_for_a_single_column_is_the_answer_for_many(session: Session, data: st.DataObject) -> None:
+    terms.check_single_columns(session, Drawn(data.draw))
+
+
+@given(sessions(), st.data())
 @examples(120)
 def test_answers_change_no_further_than_their_scope_reaches(session: Session, data: st.DataObject) -> None:
     terms.check_scopes(session, Drawn(data.draw))

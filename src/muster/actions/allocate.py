@@ -190,9 +190,9 @@ class JobStep:
     def run(self, tasks: list[Task]) -> bool:
         """Places tasks and removes those that were placed or given up; returns whether the job is ready for more."""
         session, job = self.session, self.job
-        sets: Sequence[NodeSet | None] | None = divide_nodes(session, job, tasks)
+        sets: Sequence[NodeSet | None] | None = divide_nodes(session, job, tasks) if session.dividers else None
         if sets is None and self.root is None:
-            return self._on_all_nodes(tasks) is Outcome.READY
+            return self._place_surplus(tasks) or self._on_all_nodes(tasks) is Outcome.READY
         job.attempt.divided = sets is not None
         if session.turns is not None:
             session.turns.job(session, tasks)
@@ -215,6 +215,24 @@ class JobStep:
             self._place_in_order(statement, tasks, within, set())
         else:
             SubGroupPlacement(self.session, statement, self.queue, self.job, self.root).place(tasks, within)
+
+    def _place_surplus(self, tasks: list[Task]) -> bool:
+        """Places the next task of a ready job on what is free now, as `_on_all_nodes` would; False: nothing is placed.
+
+        Jobs take turns with what is above their minimums, so that most steps of such jobs place one task.
+        """
+        session, job, task = self.session, self.job, tasks[0]
+        if task.nominated or task.role in job.attempt.failed_roles or not session.ready(job):
+            return False
+        statement = session.statement()
+        if not session.admits(self.queue, task) or not session.placement.allocate(statement, [task]):
+            return False
+        if not session.ready(job):
+            statement.discard()
+            return False
+        statement.commit()
+        del tasks[0]
+        return True
 
     def _on_all_nodes(self, tasks: list[Task]) -> Outcome:
         """Places the job on all nodes. Without node sets, tasks that cannot be placed are removed as well."""

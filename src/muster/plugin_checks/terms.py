@@ -14,7 +14,7 @@ from muster.engine.core.session import Session
 from muster.plugin_checks import CheckFailed, require
 from muster.plugin_checks.choices import Choices
 
-__all__ = ["check_copies", "check_scopes", "check_signatures", "check_skips", "check_slices"]
+__all__ = ["check_copies", "check_scopes", "check_signatures", "check_single_columns", "check_skips", "check_slices"]
 
 Term = NodeFilter | NodeScorer
 KINDS = (MoveKind.ALLOCATE, MoveKind.PIPELINE)
@@ -90,6 +90,38 @@ def check_slices(session: Session, choices: Choices, plugin: str = "") -> None:
             "when asked about all nodes. Compute each column from that column of the view (nodes.index has "
             "its node), never from its position or from len(nodes)",
         )  # fmt: skip
+
+
+def check_single_columns(session: Session, choices: Choices, plugin: str = "") -> None:
+    """What a term computes for one column in plain Python is what it answers for many columns, bit by bit."""
+    kind, nodes = choices.one_of(KINDS), session.state.nodes
+    numbers = np.arange(1, nodes.rows.size + 1).reshape(nodes.rows.shape) * (2 * choices.integer(0, 1 << 40) + 1)
+    for name, term, task in _asked(session, plugin):
+        # Amounts around what the nodes offer, small ones, and nodes that are just full with the pod.
+        rows = numbers % (3 + 5 * nodes.offered.max() // 4) - 2
+        rows[:, ::2] = numbers[:, ::2] % 13
+        full = nodes.offered - task.shape.request(nodes.axis)[:, None] + numbers[: len(nodes.offered)] % 2
+        rows[2 * len(full) : 3 * len(full), ::3] = full[:, ::3]
+        for view in (_whole(session, kind), NodeView(nodes, _whole(session, kind).index.copy(), rows, nodes.offered)):
+            view.kind = kind
+            single = _one_by_one(term, task, view)
+            many: list[object] = answer(term, task, view)
+            if isinstance(term, NodeFilter):
+                many = [not refused for refused in many]
+            require(
+                single in (None, many), "single column",
+                f"the {name} answers {many} for pod {task.key}, but {single} by its function for one column. Compute "
+                "both by the same operations in the same order, or do not offer the function",
+            )  # fmt: skip
+
+
+def _one_by_one(term: Term, task: Task, view: NodeView) -> list[object] | None:
+    columns = zip(view.rows.T.tolist(), view.offered.T.tolist(), strict=True)
+    if isinstance(term, NodeFilter):
+        passes = term.column_filter(task, view.nodes)
+        return None if passes is None else [passes(rows, alloc, view.kind) for rows, alloc in columns]
+    score = term.column_score(task, view.nodes)
+    return None if score is None else [score(rows, alloc) for rows, alloc in columns]
 
 
 def check_scopes(session: Session, choices: Choices, plugin: str = "") -> None:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from muster.config.types import Arguments, PluginOption
+from muster.engine.core.axis import SHARED
 from muster.engine.core.hooks import Batch, Bools, Floats, NodeScorer, Plugin, Scope
 from muster.engine.core.jobs import Task
-from muster.engine.core.nodes import NodeView
+from muster.engine.core.node_hooks import ColumnScore
+from muster.engine.core.nodes import Nodes, NodeView
 from muster.engine.core.static import Capacity
 
 _RESOURCE = "binpack.resources."
@@ -47,6 +49,26 @@ class Binpack(Plugin, NodeScorer):
     def _counted(self, task: Task) -> dict[str, int]:
         """Returns the weights of the resources that the pod requests."""
         return {name: w for name, w in self._weights.items() if task.shape.amounts.get(name, 0) > 0}
+
+    def column_score(self, task: Task, nodes: Nodes) -> ColumnScore | None:
+        counted, axis = self._counted(task), nodes.axis
+        weights, used = sum(counted.values()), 2 * axis.size
+        factor = 100.0 * self._weight
+        terms = [(axis.row(name), task.shape.amounts[name], float(w)) for name, w in counted.items() if w]
+        if any(row >= SHARED for row, _, _ in terms):
+            return None
+
+        def score(rows: list[int], alloc: list[int]) -> float:
+            total = 0.0
+            for row, request, weight in terms:
+                use, offered = rows[used + row] + request, alloc[row]
+                if offered:
+                    if use > offered:
+                        return 0.0
+                    total += use * weight / max(float(offered), 1.0)
+            return total / weights * factor if terms else 0.0
+
+        return score
 
     def raw(self, task: Task, nodes: NodeView) -> Floats:
         counted = self._counted(task)

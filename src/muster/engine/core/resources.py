@@ -86,6 +86,11 @@ def over(use: Amounts, limit: Amounts, request: Mapping[str, int]) -> list[str]:
 
 def count_within(allocated: Mapping[str, int], limit: Amounts, request: Mapping[str, int], count: int) -> int:
     """How many of `count` equal requests, one after the other, keep allocated + request ≤ limit where they ask."""
+    if count == 1:
+        for name, amount in request.items():
+            if amount > 0 and name != "pods" and allocated.get(name, 0) + amount > limit.get(name, 0):
+                return 0
+        return 1
     for name, amount in asked(request):
         have, most = allocated.get(name, 0), limit.get(name, 0)
         fits = max(0, min(count, int((most - have) // amount)))

@@ -164,6 +164,7 @@ class Session:
         self._overused = self.flat(Overused)
         self._preemptive = self.flat(Preemptive)
         self._queue_order = self.flat(QueueOrder)
+        self._reordering = [p for p in self._queue_order if type(p).reorder_epoch is not QueueOrder.reorder_epoch]
         self._victim_queues = self.flat(VictimQueueOrder)
         self._job_order = self.flat(JobOrder)
         self._task_order = self.flat(TaskOrder)
@@ -226,10 +227,13 @@ class Session:
         return None
 
     def missing(self, job: Job) -> int:
-        return max((p.missing(job) for p in self._ready), default=0)
+        most = 0
+        for plugin in self._ready:
+            most = max(most, plugin.missing(job))
+        return most
 
     def ready(self, job: Job) -> bool:
-        return all(p.missing(job) == 0 for p in self._ready)
+        return not self.missing(job)
 
     def pipelined(self, job: Job) -> bool:
         return _vote(self._pipelined, lambda p: p.pipelined(job)) is None
@@ -272,7 +276,7 @@ class Session:
         return next((found for p in self._queue_order if (found := p.ancestors(queue))), ())
 
     def queue_reorder_epoch(self) -> int:
-        return sum(p.reorder_epoch() for p in self._queue_order)
+        return sum([p.reorder_epoch() for p in self._reordering])
 
     def victim_queue_cmp(self, a: Queue, b: Queue, claimer: Queue) -> int:
         for plugin in self._victim_queues:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +13,7 @@ from muster.engine.core.jobs import Task
 from muster.engine.core.nodes import MoveKind, Nodes, NodeView
 from muster.engine.core.static import columns
 from muster.engine.placement.node_sorts import SortedAnswers
+from muster.engine.placement.single_columns import MOST, SingleColumns, single_columns
 
 if TYPE_CHECKING:
     from muster.engine.placement.placement import Placement
@@ -21,8 +22,6 @@ FilterTerm = tuple[str, NodeFilter]  # plugin's name, term
 ScoreTerm = tuple[str, NodeScorer]
 _NOTHING = float("-inf")
 _FEW = 8  # with fewer than one in so many nodes left by static filters, only these are read
-_MAX_SINGLE_LOOKUPS = 4  # changed nodes whose scores are looked up one by one
-_MOST_COLUMNS = 4096
 
 
 class LookAhead:
@@ -93,7 +92,8 @@ class ColumnAnswers:
         self._cursor: dict[MoveKind, int] = {}
         self._all_scores: Floats | None = None
         self._scores_cursor = 0
-        self._known_columns: dict[Hashable, float] = {}  # scores and keys of nodes by their columns
+        self._asked_single = not placement.caching
+        self._single_columns: SingleColumns | None = None
         self._node_classes = placement.node_classes if placement.caching and self._reads_columns_only() else None
 
     def _read_filters(self, filters: Sequence[FilterTerm]) -> None:
@@ -163,9 +163,9 @@ class ColumnAnswers:
             key = self._keys[kind] = self._of_all(kind)
         else:
             since = set(log[self._cursor[kind] :])
-            if self._node_classes is not None and len(since) <= _MAX_SINGLE_LOOKUPS:
+            if len(since) <= MOST and (single := self._single()) is not None:
                 for node in since:
-                    key[node] = self._key_of(node, kind)
+                    key[node] = single.key(node, kind)
             elif 3 * len(since) > len(key):
                 key = self._keys[kind] = self._of_all(kind)
             elif since:
@@ -181,35 +181,22 @@ class ColumnAnswers:
             self._all_scores = self.score(self.nodes.everything())
         else:
             changed = set(log[self._scores_cursor :])
-            if self._node_classes is not None and len(changed) <= _MAX_SINGLE_LOOKUPS:
+            if len(changed) <= MOST and (single := self._single()) is not None:
                 for node in changed:
-                    self._all_scores[node] = self._score_of(node)
+                    self._all_scores[node] = single.score(node)
             elif changed:
                 index = np.array(list(changed), np.int64)
                 self._all_scores[index] = self.score(self.nodes.some(index))
         self._scores_cursor = len(log)
         return self._all_scores
 
-    def _score_of(self, node: int) -> float:
-        """The score of one node. Evictions followed by placements often restore earlier columns."""
-        return self._by_column(node, None, lambda view: self.score(view))
-
-    def _key_of(self, node: int, kind: MoveKind) -> float:
-        """The key of one node. Equal pods often make a column equal to what another node's was."""
-        if not self.static[node]:
-            return _NOTHING
-        how = (kind, self.nodes.pipelined > 0)
-        return self._by_column(node, how, lambda view: self.evaluate(view, kind, anywhere=True))
-
-    def _by_column(self, node: int, how: Hashable, answer: Callable[[NodeView], Floats]) -> float:
-        nodes = self.nodes
-        column = (how, nodes.rows[:, node].tobytes(), nodes.offered[:, node].tobytes(), int(nodes.marks[node]))
-        found = self._known_columns.get(column)
-        if found is None:
-            if len(self._known_columns) >= _MOST_COLUMNS:
-                self._known_columns.clear()
-            found = self._known_columns[column] = float(answer(nodes.some(np.array([node])))[0])
-        return found
+    def _single(self) -> SingleColumns | None:
+        """Returns how to evaluate few columns; None: as many columns."""
+        if not self._asked_single:
+            self._asked_single = True
+            found = single_columns(self.task, self.nodes, self._needs, self.static, self.node_filters, self._scores)
+            self._single_columns = found
+        return self._single_columns
 
     def _of_all(self, kind: MoveKind) -> Floats:
         """Evaluates all nodes; where all terms read columns only, once per node class.

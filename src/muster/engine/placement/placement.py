@@ -96,8 +96,9 @@ class Placement:
     ) -> int:  # fmt: skip
         done = 0
         while done < len(tasks):
-            # answers() again for each piece: a piece may have pushed them out of the cache
-            picks = chosen = self.choose(self.answers(tasks[done]), len(tasks) - done, within, kind)
+            # again for each piece: a piece may have pushed the answers out of the cache
+            answers = self.answers(tasks[done])
+            picks = chosen = self.choose(answers, len(tasks) - done, within, kind)
             if not chosen:
                 break
             if within is not None and within.near is not None and len(chosen) > 1:
@@ -109,7 +110,7 @@ class Placement:
                 statement.allocate(piece, chosen)
             else:
                 statement.pipeline(piece, chosen)
-            self.answers(tasks[done]).placed()
+            answers.placed()
             done += len(chosen)
         return done
 

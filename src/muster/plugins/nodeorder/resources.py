@@ -12,14 +12,16 @@ These functions run on every column for every signature, so they avoid conversio
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.engine.core.axis import Rows
+from muster.engine.core.axis import SHARED, Rows
 from muster.engine.core.hooks import Bools, Floats, Scope
 from muster.engine.core.jobs import Task
+from muster.engine.core.node_hooks import ColumnScore
 from muster.engine.core.nodes import Nodes, NodeView
 from muster.engine.core.resources import CPU, MEMORY
 from muster.engine.core.static import Capacity, Workspace
@@ -67,6 +69,16 @@ class OfLoad(Weighted):
     def score(self, task: Task, nodes: NodeView) -> Floats:
         """Returns 0 to 100 in a new array."""
 
+    def column_score(self, task: Task, nodes: Nodes) -> ColumnScore | None:
+        if not self.columns_only:
+            return None
+        score, weight = self.of_column(task, nodes), self.weight
+        return score if weight == 1 or score is None else lambda rows, alloc: score(rows, alloc) * weight
+
+    @abstractmethod
+    def of_column(self, task: Task, nodes: Nodes) -> ColumnScore | None:
+        """Returns `score` as a function of one column; None if a resource shares its row with others."""
+
     def hold(self, percent: Floats) -> None:
         """Limits scores to 0..100 where the load exceeds what a node offers."""
 
@@ -92,8 +104,29 @@ class OfLoad(Weighted):
         return mean
 
 
+def _mean_of_column(cpu: float, memory: float, alloc: list[int]) -> float:
+    """Returns the mean of two percentages, which are rounded down and held within their limits, as `mean_per_cent`."""
+    offered = alloc[CPU], alloc[MEMORY]
+    mean = (cpu if offered[0] else 0.0) + (memory if offered[1] else 0.0)
+    return float(math.floor(mean / (2.0 if offered[0] > 0 and offered[1] > 0 else 1.0)))
+
+
 class LeastRequested(OfLoad):
     term = "leastrequested"
+
+    def of_column(self, task: Task, nodes: Nodes) -> ColumnScore:
+        cpu, memory = task.shape.nonzero
+        loaded = 4 * nodes.axis.size
+
+        def score(rows: list[int], alloc: list[int]) -> float:
+            free_cpu, free_memory = alloc[CPU] - rows[loaded] - cpu, alloc[MEMORY] - rows[loaded + 1] - memory
+            return _mean_of_column(
+                max(math.floor(free_cpu * 100.0 / max(alloc[CPU], 1.0)), 0.0),
+                max(math.floor(free_memory * 100.0 / max(alloc[MEMORY], 1.0)), 0.0),
+                alloc,
+            )
+
+        return score
 
     def hold(self, percent: Floats) -> None:
         np.maximum(percent, 0.0, out=percent)
@@ -106,6 +139,19 @@ class LeastRequested(OfLoad):
 
 class MostRequested(OfLoad):
     term = "mostrequested"
+
+    def of_column(self, task: Task, nodes: Nodes) -> ColumnScore:
+        cpu, memory = task.shape.nonzero
+        loaded = 4 * nodes.axis.size
+
+        def score(rows: list[int], alloc: list[int]) -> float:
+            return _mean_of_column(
+                min(math.floor((rows[loaded] + cpu) * 100.0 / max(alloc[CPU], 1.0)), 100.0),
+                min(math.floor((rows[loaded + 1] + memory) * 100.0 / max(alloc[MEMORY], 1.0)), 100.0),
+                alloc,
+            )
+
+        return score
 
     def hold(self, percent: Floats) -> None:
         np.minimum(percent, 100.0, out=percent)
@@ -127,6 +173,26 @@ class BalancedResource(OfLoad):
         # kube-scheduler does not score a pod that requests none of the resources: all such pods would go to one node.
         asked = task.shape.amounts
         return any(asked.get(name) for name in ("cpu", "memory", GPU))
+
+    def of_column(self, task: Task, nodes: Nodes) -> ColumnScore | None:
+        asked = task.shape.amounts
+        names = ("cpu", "memory", GPU) if asked.get(GPU) else ("cpu", "memory")
+        load = 3 * nodes.axis.size
+        terms = [(nodes.axis.row(name), float(asked.get(name, 0))) for name in names]
+        if terms[-1][0] >= SHARED:
+            return None
+
+        def score(rows: list[int], alloc: list[int]) -> float:
+            before, after = [], []
+            for row, request in terms:
+                if alloc[row] > 0:
+                    offered = max(alloc[row], 1.0)
+                    before.append(min(rows[load + row] / offered, 1.0))
+                    after.append(min((rows[load + row] + request) / offered, 1.0))
+            change = _evenness_of_column(after) - _evenness_of_column(before)
+            return float(math.floor((change + 150.0) / 2.0))
+
+        return score
 
     def score(self, task: Task, nodes: NodeView) -> Floats:
         asked = task.shape.amounts
@@ -162,6 +228,19 @@ def evenness(shares: list[Floats], offered: list[NDArray[np.bool_] | None]) -> F
     even *= 100.0
     np.floor(even, out=even)
     return even
+
+
+def _evenness_of_column(shares: list[float]) -> float:
+    """Computes `evenness` for one node, of the resources that it offers."""
+    if len(shares) == 2:
+        deviation = abs((shares[0] - shares[1]) / 2.0)
+    elif len(shares) == 3:
+        mean = (shares[0] + shares[1] + shares[2]) / 3.0
+        first, second, third = shares[0] - mean, shares[1] - mean, shares[2] - mean
+        deviation = math.sqrt((first * first + second * second + third * third) / 3.0)
+    else:
+        deviation = 0.0
+    return float(math.floor((1.0 - deviation) * 100.0))
 
 
 def _of_two(a: Floats, b: Floats) -> Floats:

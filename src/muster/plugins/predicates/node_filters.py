@@ -6,7 +6,8 @@ import numpy as np
 
 from muster.engine.core.hooks import Batch, NodeFilter, Reason, Scope, Verdict
 from muster.engine.core.jobs import Task
-from muster.engine.core.nodes import MoveKind, NodeView
+from muster.engine.core.node_hooks import ColumnFilter
+from muster.engine.core.nodes import MoveKind, Nodes, NodeView
 from muster.engine.core.resources import PODS
 from muster.engine.core.static import columns
 from muster.engine.pod_rules.node_selectors import Required
@@ -38,6 +39,16 @@ class PodCount(NodeFilter):
             return Verdict.of(nodes.future_idle[PODS] < 1, TOO_MANY_PODS)
         full = (nodes.load[PODS] >= nodes.alloc[PODS]) | (nodes.used[PODS] >= nodes.alloc[PODS])
         return Verdict.of(full, TOO_MANY_PODS)
+
+    def column_filter(self, task: Task, nodes: Nodes) -> ColumnFilter:
+        size = nodes.axis.size
+
+        def passes(rows: list[int], alloc: list[int], kind: MoveKind) -> bool:
+            if kind == MoveKind.PIPELINE:
+                return rows[size + PODS] >= 1
+            return rows[3 * size + PODS] < alloc[PODS] and rows[2 * size + PODS] < alloc[PODS]
+
+        return passes
 
 
 class NodeUnschedulable(NodeFilter):
