@@ -7,13 +7,15 @@ so the orders that were computed at the start stay valid.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cmp_to_key
 
 from muster.actions.job_queue import behind
 from muster.actions.queue_jobs import queue_jobs
 from muster.engine.core.backlog import JobClass
-from muster.engine.core.jobs import Job
+from muster.engine.core.jobs import Job, Queue
 from muster.engine.core.session import Session
+from muster.engine.core.single_jobs import runs_of_kind
 
 NAME = "enqueue"
 
@@ -32,18 +34,34 @@ def run(session: Session) -> None:
             _admit_classes(session, pending.get(queue.name, []), classes[queue.name])
             continue
         blocker: Job | None = None
-        for job in sorted(pending[queue.name], key=session.job_key):
-            if blocker is not None and queue.fifo:
-                job.attempt.refusal = behind(blocker)
-                continue
-            # Volcano: plugins are not asked about a group that has no minimum resources.
-            refusal = None if job.min_resources is None else session.enqueueable(job)
-            if refusal is None:
-                session.enqueued(job)
-                job.phase = "Inqueue"
-            else:
-                job.attempt.refusal = refusal
-                blocker = blocker or job
+        for equal in runs_of_kind(session.timeless_kinds, sorted(pending[queue.name], key=session.job_key)):
+            blocker = _admit(session, queue, equal, blocker)
+
+
+def _admit(session: Session, queue: Queue, jobs: Sequence[Job], blocker: Job | None) -> Job | None:
+    """Admits or refuses jobs of one kind with the result of one at a time; returns the queue's first refused job."""
+    at = 0
+    while at < len(jobs):
+        job, left = jobs[at], len(jobs) - at
+        if blocker is not None and queue.fifo:
+            for each in jobs[at:]:
+                each.attempt.refusal = behind(blocker)
+            break
+        # Volcano: plugins are not asked about a group that has no minimum resources.
+        refusal = None if job.min_resources is None else session.enqueueable(job)
+        if refusal is None:
+            count = left if job.min_resources is None else session.equal_votes(job, left) if left > 1 else 1
+            session.enqueued(job, count)
+            for each in jobs[at : at + count]:
+                each.phase = "Inqueue"
+        else:
+            # A refusal changes nothing for the next job.
+            count = 1 if queue.fifo else left
+            for each in jobs[at : at + count]:
+                each.attempt.refusal, each.attempt.may_evict = refusal, job.attempt.may_evict
+            blocker = blocker or job
+        at += count
+    return blocker
 
 
 def _admit_classes(session: Session, jobs: list[Job], classes: list[JobClass]) -> None:

@@ -65,8 +65,8 @@ def _bound(session: Session) -> dict[str, int]:
     for move in session.committed:
         if move.kind == MoveKind.ALLOCATE or (move.kind == MoveKind.EVICT and move.previous_status in _UNBOUND):
             sign = 1 if move.kind == MoveKind.ALLOCATE else -1
-            parts = [(move.task, len(move.tasks))] if not move.several_jobs else [(task, 1) for task in move.tasks]
-            for task, count in parts:
+            count = 1 if move.several_jobs else len(move.tasks)
+            for task in move.tasks if move.several_jobs else move.tasks[:1]:
                 if task.job is not None:
                     bound[task.job.key] = bound.get(task.job.key, 0) + sign * count
     return bound

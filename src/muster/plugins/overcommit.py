@@ -55,8 +55,15 @@ class Overcommit(Plugin, JobEnqueue):
     def _limit(self, name: str) -> str:
         return f"size times {self._factor:g} less what is in use {display(name, self._idle.get(name, 0))}"
 
+    def equal_votes(self, job: Job, count: int) -> int:
+        # Gated pods are added with less: then it is a lower bound.
+        return max(resources.count_within(self._inqueue, self._idle, minimum(job), count), 1)
+
     def enqueued(self, job: Job) -> None:
-        resources.add(self._inqueue, without_gated(job, minimum(job)))
+        self.all_enqueued(job, 1)
+
+    def all_enqueued(self, job: Job, count: int) -> None:
+        resources.add(self._inqueue, without_gated(job, minimum(job)), count)
 
 
 def _reserved(job: Job) -> tuple[Mapping[str, int]]:

@@ -254,9 +254,15 @@ class Proportion(
     def yields(self, job: Job) -> bool:
         return self._accounts[job.queue_name].refuses() is None
 
+    def equal_votes(self, job: Job, count: int) -> int:
+        return self._accounts[job.queue_name].admits(accounts.minimum(job), count)
+
     def enqueued(self, job: Job) -> None:
+        self.all_enqueued(job, 1)
+
+    def all_enqueued(self, job: Job, count: int) -> None:
         least = accounts.without_gated(job, accounts.minimum(job))
-        add(self._accounts[job.queue_name].inqueue, least)
+        add(self._accounts[job.queue_name].inqueue, least, count)
 
     # --- accounts
 

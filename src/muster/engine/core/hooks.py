@@ -137,8 +137,17 @@ class JobEnqueue(Hook):
         """Returns why `enqueueable` rejected, with the inequality and its numbers."""
         return Reason("enqueue", "it gives no reason")
 
+    def equal_votes(self, job: Job, count: int) -> int:
+        """Returns how many of `count` jobs of one kind get the first one's vote if each is admitted; at least 1."""
+        return 1
+
     def enqueued(self, job: Job) -> None:
         """The job was admitted."""
+
+    def all_enqueued(self, job: Job, count: int) -> None:
+        """So many jobs of one kind were admitted; `job` is one of them."""
+        for _ in range(count):
+            self.enqueued(job)
 
     def yields(self, job: Job) -> bool:
         """Returns True if a rejection only means lack of capacity: preempt and reclaim may still serve the job."""

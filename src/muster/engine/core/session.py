@@ -15,6 +15,7 @@ from muster.config.types import Arguments, Config
 from muster.engine.core.backlog import JobClass
 from muster.engine.core.hooks import (
     BindEffects,
+    Deadlines,
     DevicePicker,
     Hook,
     JobEnqueue,
@@ -38,6 +39,7 @@ from muster.engine.core.hooks import (
     VictimQueueOrder,
     Vote,
 )
+from muster.engine.core.job_order import JobKeys
 from muster.engine.core.jobs import Attempt, Job, Queue, Shape, Status, Task
 from muster.engine.core.single_jobs import single_kinds
 from muster.engine.core.state import State
@@ -98,12 +100,13 @@ class Session:
         self._taken: list[Job] = []
         # Jobs of one pending pod → their kind: see `single_kinds`.
         self.kinds = single_kinds(self.active, state.objects["PodGroup"]) if equal_answers else {}
+        # The same while all answers about jobs of a kind are equal: with deadlines they depend on time.
+        self.timeless_kinds = {} if self.tiers.flat(Deadlines) else self.kinds
         self.phases = {key: job.phase for key, job in self.active.items()}
         self.queues: dict[str, Queue] = dict(sorted(state.queues.items()))
         self._signatures: dict[object, int] = {}
         self._shape_signatures: dict[int, int] = {}  # of shapes that decide the signature alone
         self._signed: list[Task] = []
-        self._job_keys: dict[str, tuple[int, tuple[float, ...]]] = {}
         self._signers = self.tiers.signers
         self.ledgers: list[Ledger] = []
         self._shared: dict[object, object] = {}
@@ -166,7 +169,7 @@ class Session:
         self._queue_order = self.flat(QueueOrder)
         self._reordering = [p for p in self._queue_order if type(p).reorder_epoch is not QueueOrder.reorder_epoch]
         self._victim_queues = self.flat(VictimQueueOrder)
-        self._job_order = self.flat(JobOrder)
+        self._job_keys = JobKeys(self.flat(JobOrder), self.timeless_kinds)
         self._task_order = self.flat(TaskOrder)
         self._enqueue = self.tiered(JobEnqueue)
         self._pipelined = self.tiered(JobPipelined)
@@ -214,10 +217,8 @@ class Session:
     # --- jobs
 
     def job_key(self, job: Job, *, plugins_only: bool = False) -> tuple[object, ...]:
-        known = self._job_keys.get(job.key)
-        if known is None or known[0] != job.generation:
-            known = self._job_keys[job.key] = (job.generation, tuple([p.job_key(job) for p in self._job_order]))
-        return known[1] if plugins_only else (*known[1], job.created, job.key)
+        asked = self._job_keys.of(job)
+        return asked if plugins_only else (*asked, job.created, job.key)
 
     def valid(self, job: Job) -> Reason | None:
         for plugin in self._valid:
@@ -252,9 +253,14 @@ class Session:
         text = f"plugin {_name(against)} does not admit the group: {reason.message()}"
         return Reason(reason.code, text, reason.resolvable)
 
-    def enqueued(self, job: Job) -> None:
+    def equal_votes(self, job: Job, count: int) -> int:
+        """Returns how many of `count` jobs of one kind are admitted if the first is."""
+        return min([p.equal_votes(job, count) for tier in self._enqueue for p in tier], default=count)
+
+    def enqueued(self, job: Job, count: int = 1) -> None:
+        """So many jobs of one kind were admitted; `job` is one of them."""
         for plugin in (p for tier in self._enqueue for p in tier):
-            plugin.enqueued(job)
+            plugin.all_enqueued(job, count)
 
     def starving(self, job: Job) -> bool:
         for tier in self._starving:

@@ -184,11 +184,20 @@ class Account:
 
     def overruns(self, minimum: Mapping[str, int]) -> list[str]:
         """In which dimensions a job of this minimum would pass the queue's real capability."""
-        use = {
-            name: amount + self.allocated.get(name, 0) + self.inqueue.get(name, 0) - self.elastic.get(name, 0)
-            for name, amount in minimum.items()
-        }
+        use = {name: minimum[name] + taken for name, taken in self._admitted(minimum).items()}
         return resources.over(use, self.real, minimum)
+
+    def admits(self, minimum: Mapping[str, int], count: int) -> int:
+        """Returns how many of `count` jobs of this minimum stay within the real capability one after the other; at
+        least 1. If they add less than their minimum (gated pods), it is a lower bound.
+        """
+        return max(resources.count_within(self._admitted(minimum), self.real, minimum, count), 1)
+
+    def _admitted(self, names: Iterable[str]) -> dict[str, int]:
+        """What jobs have and what admitted jobs reserve, less what they have beyond their minimum."""
+        return {
+            name: self.allocated.get(name, 0) + self.inqueue.get(name, 0) - self.elastic.get(name, 0) for name in names
+        }
 
     def overrun_message(self, minimum: Mapping[str, int]) -> str:
         parts = {

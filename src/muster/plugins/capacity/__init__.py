@@ -206,10 +206,17 @@ class Capacity(
     def yields(self, job: Job) -> bool:
         return self._accounts[job.queue_name].refuses() is None
 
+    def equal_votes(self, job: Job, count: int) -> int:
+        least = accounts.minimum(job)
+        return min(each.admits(least, count) for each in self._accounts[job.queue_name].chain)
+
     def enqueued(self, job: Job) -> None:
+        self.all_enqueued(job, 1)
+
+    def all_enqueued(self, job: Job, count: int) -> None:
         least = accounts.without_gated(job, accounts.minimum(job))
         for each in self._accounts[job.queue_name].chain:
-            add(each.inqueue, least)
+            add(each.inqueue, least, count)
 
     # --- accounts
 
