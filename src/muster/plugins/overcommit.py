@@ -9,7 +9,8 @@ from muster.engine.core import resources
 from muster.engine.core.hooks import JobEnqueue, Plugin, Reason, Vote
 from muster.engine.core.jobs import Job
 from muster.engine.core.session import Session
-from muster.engine.queues.accounts import JobSums, minimum, reserves, still_reserved, without_gated
+from muster.engine.queues.accounts import minimum, reserves, still_reserved, without_gated
+from muster.engine.queues.job_sums import JobSums
 from muster.model.quantity import display
 
 _FACTOR = 1.2

@@ -32,6 +32,7 @@ from muster.engine.core.statement import Move
 from muster.engine.evictions.claim import RECLAIM, Claim
 from muster.engine.queues import accounts
 from muster.engine.queues.accounts import Account
+from muster.engine.queues.job_sums import JobSums
 from muster.engine.queues.limits import Origin, capabilities
 from muster.model.quantity import display
 
@@ -104,7 +105,7 @@ class Proportion(
         super().__init__(arguments, option)
         self._accounts: dict[str, Account] = {}
         self._weights = 0  # the sum over the queues that take part
-        self._sums = accounts.JobSums(accounts.parts)
+        self._sums = JobSums(accounts.parts)
         self._fixed: tuple[object, ...] = ()  # what the limits depend on
         self._limits: dict[str, tuple[Origin, dict[str, int]]] = {}  # queue → its real capability, and whence
         self._asked: list[object] = []  # what the last division depends on

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from muster.engine.core.jobs import Job, Status
 from muster.engine.core.state import State
-from muster.engine.queues.accounts import JobSums, minimum
+from muster.engine.queues.accounts import minimum
+from muster.engine.queues.job_sums import JobSums
 
 NODE_GROUP = "volcano.sh/nodegroup-name"
 

@@ -12,11 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from muster.engine.core import resources
 from muster.engine.core.hooks import Reason
-from muster.engine.core.job_changes import JobReader
 from muster.engine.core.jobs import ALLOCATED_LIKE, Job, Queue, Status, Task
 from muster.engine.core.resources import ALWAYS, SLACK, Amounts, add
-from muster.engine.core.single_jobs import single_task
-from muster.engine.core.state import State
 from muster.engine.evictions.claim import RECLAIM, Claim, request_of
 from muster.engine.queues.limits import Origin
 from muster.model.quantity import display
@@ -320,87 +317,3 @@ def valid_tasks(job: Job) -> int:
 def parts(job: Job) -> tuple[Mapping[str, int], ...]:
     """What a job has allocated, requests in all, still reserves, and has beyond its minimum."""
     return job.allocated, job.total, still_reserved(job), elastic(job)
-
-
-class Counted:
-    """What a job, or each of several equal jobs, adds to the sums of its queue."""
-
-    __slots__ = ("parts", "queue", "times")
-
-    def __init__(self, queue: str, parts: tuple[dict[str, int], ...]) -> None:
-        self.queue = queue
-        self.parts = parts
-        self.times = 0  # how many more jobs are to be counted
-
-
-class JobSums:
-    """Sums over the jobs of each queue that are kept from one cycle to the next: only jobs that changed count again.
-
-    `parts` gives what a job adds to each sum; it may read everything that changes the job's generation. Unless it
-    `reads_nodes`, plain pods of one kind and status add the same, and are counted together.
-    """
-
-    def __init__(self, parts: Callable[[Job], tuple[Mapping[str, int], ...]], *, reads_nodes: bool = False) -> None:
-        self._parts = parts
-        self._reads_nodes = reads_nodes
-        self._reads = JobReader()
-        self._sums: dict[str, list[dict[str, int]]] = {}  # by queue
-        self._counted: dict[str, Counted] = {}  # by job
-
-    def follow(self, state: State) -> None:
-        """Counts the jobs that changed."""
-        changed = self._reads.take(state.changes)
-        if changed is None:
-            self._sums, self._counted, changed = {}, {}, state.jobs.values()
-        jobs, counted = state.jobs, self._counted
-        together: dict[object, Counted] = {}
-        touched: dict[Counted, None] = {}
-        for key in {job.key: None for job in changed}:
-            was = counted.pop(key, None)
-            if was is not None:
-                was.times -= 1
-                touched[was] = None
-            job = jobs.get(key)
-            if job is None or job.queue is None:
-                continue
-            kind = job.kind
-            if kind is None or self._reads_nodes:
-                found = self._count(job)
-                touched[found] = None
-            else:
-                same = kind, job.phase, single_task(job).status
-                known = together.get(same)
-                if known is None:
-                    known = together[same] = self._count(job)
-                    touched[known] = None
-                found = known
-            found.times += 1
-            counted[key] = found
-        for one in touched:
-            if one.times:
-                self._add(one.queue, one.parts, one.times)
-                one.times = 0
-
-    def _count(self, job: Job) -> Counted:
-        assert job.queue is not None
-        return Counted(job.queue.name, tuple(dict(part) for part in self._parts(job)))
-
-    def of(self, queue: str) -> list[dict[str, int]]:
-        """Returns copies of the sums of a queue; none if it never had a job."""
-        return [dict(one) for one in self._sums.get(queue, ())]
-
-    def total(self) -> list[dict[str, int]]:
-        """Returns the sums over all queues."""
-        found: list[dict[str, int]] = []
-        for sums in self._sums.values():
-            found += [{} for _ in sums[len(found) :]]
-            for one, part in zip(found, sums, strict=True):
-                add(one, part)
-        return found
-
-    def _add(self, queue: str, parts: tuple[dict[str, int], ...], times: int) -> None:
-        sums = self._sums.get(queue)
-        if sums is None:
-            sums = self._sums[queue] = [{} for _ in parts]
-        for one, part in zip(sums, parts, strict=True):
-            add(one, part, times)

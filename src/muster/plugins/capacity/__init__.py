@@ -31,6 +31,7 @@ from muster.engine.core.statement import Move
 from muster.engine.evictions.claim import RECLAIM, Claim, least_of
 from muster.engine.queues import accounts
 from muster.engine.queues.accounts import Account
+from muster.engine.queues.job_sums import JobSums
 from muster.plugins.capacity.tree import flat, shared_level, tree
 
 __all__ = ["Capacity"]
@@ -52,7 +53,7 @@ class Capacity(
         self._level = arguments.int("ancestorReclaimLevel", 0, minimum=0) if self._tree else 0
         self._accounts: dict[str, Account] = {}
         self._idle: set[str] = set()  # queues that deserve nothing
-        self._sums = accounts.JobSums(accounts.parts)
+        self._sums = JobSums(accounts.parts)
 
     def open(self, session: Session) -> None:
         admits = "enqueue" in session.config.actions

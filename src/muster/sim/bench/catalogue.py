@@ -34,8 +34,7 @@ def _cases(numbers: list[str]) -> list[Measurement]:
     """Returns cases by number; a number without a variant names all its variants."""
     found: dict[str, Measurement] = {}
     for number in numbers:
-        some = [case for case in CASES if case.number == number]
-        some += [case for case in CASES if case.number.startswith(f"{number}-")]
+        some = [case for case in CASES if number in (case.number, case.number.partition("-")[0])]
         if not some:
             raise UnknownWork(f"no case {number}; there are {', '.join(case.number for case in CASES)}")
         found |= {case.name: case for case in some}

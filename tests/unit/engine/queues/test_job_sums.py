@@ -9,7 +9,8 @@ from builders.manifests import node, queue, state_of
 from builders.small_cluster import member_pod, pod_group
 from muster.engine.core.jobs import Job
 from muster.engine.core.resources import add
-from muster.engine.queues.accounts import JobSums, elastic, still_reserved
+from muster.engine.queues.accounts import elastic, still_reserved
+from muster.engine.queues.job_sums import JobSums
 
 
 def parts(job: Job) -> tuple[Mapping[str, int], ...]:
