@@ -228,7 +228,7 @@ class _Connection(asyncio.Protocol):
         version, status = head[:9], head[9:12]
         if version not in (b"HTTP/1.1 ", b"HTTP/1.0 "):
             raise ValueError("it begins with another protocol")
-        code = int(status)
+        code = _number(status)
         if code < 200:
             return  # an interim answer
         fields = head.lower()
@@ -236,11 +236,13 @@ class _Connection(asyncio.Protocol):
         self._keep = version == b"HTTP/1.1 " and (connection is None or b"close" not in connection)
         self._chunked = (_field(fields, b"transfer-encoding") or b"").endswith(b"chunked")
         retry_after, length = _field(fields, b"retry-after"), _field(fields, b"content-length")
+        if fields.count(b"\r\ncontent-length:") > 1:
+            raise ValueError("it has two lengths")
         self._retry_after = None if retry_after is None else retry_after.decode("ascii", "replace")
         if code in _NO_BODY:
             self._length = 0
         elif length is not None and not self._chunked:
-            self._length = int(length)
+            self._length = _number(length)
             if self._length > self._most:
                 raise errors.TooLarge(self._what, f"the answer has {self._length} bytes, {self._most} are allowed")
         self._status = code
@@ -252,7 +254,7 @@ class _Connection(asyncio.Protocol):
                 end = self._unread.find(b"\r\n")
                 if end < 0:
                     return False
-                size = int(bytes(self._unread[:end]).partition(b";")[0], 16)
+                size = _number(bytes(self._unread[:end]).partition(b";")[0].strip(), 16)
                 if size == 0:
                     return self._read_trailers(end + 2)
                 del self._unread[: end + 2]
@@ -300,6 +302,13 @@ class _Connection(asyncio.Protocol):
 
     def _fail_late(self, seconds: float) -> None:
         self._fail(errors.TimedOut(self._what, f"no answer after {seconds:.1f} s"))
+
+
+def _number(digits: bytes, radix: int = 10) -> int:
+    """Returns a number without a sign; `int` alone also accepts signs, underscores and the prefix 0x."""
+    if not digits.isalnum() or digits[:2].lower() == b"0x":
+        raise ValueError(f"{digits[:20]!r} is not a number")
+    return int(digits, radix)
 
 
 def _field(fields: bytes, name: bytes) -> bytes | None:

@@ -129,13 +129,19 @@ def test_bytes_after_an_answer_are_nobodys_answer() -> None:
     [
         b"SSH-2.0-OpenSSH\r\n\r\n",
         HEAD + b"Content-Length: eight\r\n\r\n",
+        HEAD + b"Content-Length: -8\r\n\r\n",
+        HEAD + b"Content-Length: 1_0\r\n\r\n",
+        HEAD + b"Content-Length: 8\r\nContent-Length: 9\r\n\r\n",
+        b"HTTP/1.1 +20 OK\r\n\r\n",
         HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
+        HEAD + b"Transfer-Encoding: chunked\r\n\r\n-5\r\n",
+        HEAD + b"Transfer-Encoding: chunked\r\n\r\n0x5\r\n",
         HEAD + b"Transfer-Encoding: chunked\r\n\r\n1\r\nab\r\n",
         b"HTTP/1.1 200 OK\r\n" + b"X-A: b\r\n" * 20_000,
     ],
 )
 def test_what_is_no_http_answer_is_an_error_of_the_connection(answer: bytes) -> None:
-    with pytest.raises(errors.Unreachable) as caught:
+    with pytest.raises(errors.Unreachable, match="not an HTTP answer") as caught:
         asked(answering(answer))
     assert caught.value.maybe_done
 
