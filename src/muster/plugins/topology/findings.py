@@ -120,6 +120,16 @@ def _too_large(
     return f"{who} requires one domain of level {name}, and the largest ({path}), if it were empty, {why}"
 
 
+def _no_node(wanted: LevelConstraint, constraint: object, who: str) -> str:
+    if isinstance(constraint, LabelDomain):
+        return f"{who} requires one domain of the node label {constraint.topology}, which no node has"
+    if isinstance(constraint, NetworkTopology):
+        return f"{who} requires one HyperNode, and no node is in any"
+    tree = wanted.tree
+    missing = f"no node has the labels of all levels of topology {tree.name}"
+    return f"{who} requires one domain of level {tree.levels[wanted.required or 0]}, and {missing}"
+
+
 def _least(group: SubGroup) -> int:
     """Returns how many pods a sub-group needs at least: its own and those of its required sub-groups."""
     parts = sorted(_least(part) for part in group.children)
@@ -150,8 +160,8 @@ def _job(trees: Trees, job: Job, about: str, capacity: EmptyClusterCapacity) -> 
             fix = "correct the annotations or the spec, or create what is missing"
             yield Finding("error", "", None, about, "topology", f"{fault}: its pods wait for ever", fix)
             continue
-        if isinstance(constraint, LabelDomain) and not len(wanted.tree.everything.members):
-            message = f"{who} requires one domain of the node label {constraint.topology}, which no node has"
+        if wanted.required is not None and not len(wanted.tree.everything.members):
+            message = _no_node(wanted, constraint, who)
             yield Finding("error", "", None, about, "topology-without-nodes", message, "label the nodes")
         if message := _too_large(wanted, tasks, need, who, capacity):
             fix = "lower the minimum, require a wider level, or request less"
