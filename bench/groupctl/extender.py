@@ -18,8 +18,7 @@ from typing import Any
 
 import msgspec
 
-from muster.cluster.clock import VirtualClock
-from muster.cluster.memory import MemoryStore
+from muster.cluster.memory import MemoryStore, VirtualClock
 from muster.groupctl.extender.group_scheduling import GroupScheduling
 from muster.model.kinds import decode
 from muster.model.meta import Object

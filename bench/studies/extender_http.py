@@ -28,8 +28,7 @@ from aiohttp import web
 sys.path.insert(0, str(Path(__file__).parents[1] / "groupctl"))
 import extender as load
 
-from muster.cluster.clock import VirtualClock
-from muster.cluster.memory import MemoryStore
+from muster.cluster.memory import MemoryStore, VirtualClock
 from muster.groupctl.extender.group_scheduling import GroupScheduling
 from muster.groupctl.extender.server import MAX_BODY_BYTES, ExtenderServer
 from muster.model.extender import ExtenderArgs, FilterResult, read_args

@@ -6,8 +6,7 @@ from typing import Any
 
 from builders import manifests
 from builders.manifests import typed
-from muster.cluster.clock import VirtualClock
-from muster.cluster.memory import MemoryStore
+from muster.cluster.memory import MemoryStore, VirtualClock
 from muster.model import kinds
 from muster.model.meta import Object
 

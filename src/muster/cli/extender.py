@@ -73,8 +73,7 @@ def _embedded(
 ) -> None:  # fmt: skip
     """Serves the cluster in manifests until SIGTERM or SIGINT."""
     from muster.cli.reading import BadInput, read_manifests
-    from muster.cluster.clock import VirtualClock
-    from muster.cluster.memory import MemoryStore
+    from muster.cluster.memory import MemoryStore, VirtualClock
     from muster.groupctl.extender.group_scheduling import GroupScheduling
     from muster.groupctl.extender.plugin_scores import PluginScores
     from muster.groupctl.extender.server import ExtenderServer

@@ -6,8 +6,7 @@ from itertools import count
 
 from msgspec.structs import replace
 
-from muster.cluster.naming import generated
-from muster.cluster.owners import Owners
+from muster.cluster.owners import Owners, generated
 from muster.model.affinity import (
     Affinity,
     NodeAffinity,

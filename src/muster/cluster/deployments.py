@@ -7,8 +7,7 @@ import math
 
 from msgspec.structs import replace
 
-from muster.cluster.naming import TEMPLATE_HASH, template_hash
-from muster.cluster.owners import Owned, Owners, reference, surplus
+from muster.cluster.owners import TEMPLATE_HASH, Owned, Owners, reference, surplus, template_hash
 from muster.model.batch import Deployment, ReplicaSet, ReplicaSetSpec, ReplicationController
 from muster.model.core import Pod, PodTemplateSpec
 from muster.model.meta import LabelSelector, ObjectMeta, controller

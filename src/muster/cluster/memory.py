@@ -1,4 +1,5 @@
-"""The store in memory: Kubernetes' rules for versions, conflicts, watches and graceful deletion, without the network.
+"""The store in memory: Kubernetes' rules for versions, conflicts, watches and graceful deletion, without the network;
+and the virtual clock of the embedded cluster.
 
 Every write raises one version that all kinds share, so resourceVersions order everything that happened. Objects are
 replaced, never changed, so whoever holds one holds it as it was.
@@ -23,6 +24,22 @@ from muster.model.meta import key as key_of
 from muster.model.pod_states import is_finished, is_terminating
 from muster.store import AlreadyExists, Change, Clock, Conflict, Event, Gone, Listing, NotFound, Severity, WatchEvent
 from muster.store.event_reasons import EventReason
+
+
+class VirtualClock:
+    """A clock that the simulation sets; it never goes back."""
+
+    def __init__(self, start: float) -> None:
+        self.start = start
+        self._now = start
+
+    def now(self) -> float:
+        return self._now
+
+    def advance(self, to: float) -> None:
+        """Advances to that time; an earlier time changes nothing."""
+        self._now = max(self._now, to)
+
 
 T = TypeVar("T", bound=Object)
 

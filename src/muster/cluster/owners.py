@@ -1,18 +1,20 @@
-"""Who made which pod: the index the workload controllers count by, adoption, and the making of pods.
+"""The owners of pods: the index by which the workload controllers count, adoption, and the creation of pods.
 
 A pod belongs to the owner that its controller reference names; one without a controller is adopted by the first owner
-whose selector matches it. Pods of an owner that is not in the cluster are left alone.
+whose selector matches it. Pods of an owner that is not in the cluster are left alone. The names of pods are like those
+of Kubernetes, but deterministic.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import Generic, TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
 from muster.cluster.memory import MemoryStore
-from muster.cluster.naming import generated
 from muster.groups.applications import owner_kind
 from muster.model.core import Pod, PodSpec, PodTemplateSpec
 from muster.model.kinds import KINDS
@@ -259,3 +261,33 @@ def _orphaned(obj: Object, gone: dict[Owner, dict[str, None]]) -> bool:
         if uids is None or (owner.uid and owner.uid not in uids):
             return False
     return True
+
+
+# Kubernetes: the letters of generated names, without vowels and look-alikes.
+_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+_encode = msgspec.json.Encoder(order="sorted").encode
+# Kubernetes: a generated name has at most 63 characters.
+_MAX_NAME_CHARS = 63
+TEMPLATE_HASH = "pod-template-hash"
+
+
+def letters(seed: str, count: int = 5) -> str:
+    """Returns letters that depend only on the seed."""
+    number = int.from_bytes(hashlib.blake2b(seed.encode(), digest_size=8).digest(), "big")
+    found = []
+    for _ in range(count):
+        number, place = divmod(number, len(_LETTERS))
+        found.append(_LETTERS[place])
+    return "".join(found)
+
+
+def generated(prefix: str, seed: str) -> str:
+    """Returns `prefix` followed by five letters."""
+    return f"{prefix[: _MAX_NAME_CHARS - 6]}-{letters(seed)}"
+
+
+def template_hash(template: PodTemplateSpec) -> str:
+    """Returns the hash of a pod template; a hash label in it is ignored."""
+    plain = msgspec.to_builtins(template)
+    plain.get("metadata", {}).get("labels", {}).pop(TEMPLATE_HASH, None)
+    return letters(_encode(plain).decode(), 9)

@@ -1,4 +1,7 @@
-"""The controller of Volcano's Jobs: one PodGroup per Job, and its pods once the scheduler has admitted the group.
+"""The controllers of Volcano's Jobs and CronJobs.
+
+A Job has one PodGroup, and its pods once the scheduler has admitted the group. A CronJob creates one Job, at the first
+scheduled time after the start of the simulation; later runs are not simulated: they would follow each other for ever.
 
 Volcano creates the pods of a task with `dependsOn` when enough pods of the tasks that it names run. A pod that was
 evicted is created again under its name; a pod that failed stays as it is.
@@ -12,16 +15,18 @@ from msgspec.structs import replace
 
 from muster.cluster import volcano_objects
 from muster.cluster.memory import MemoryStore
-from muster.cluster.owners import Owners
+from muster.cluster.owners import Owners, reference
 from muster.cluster.volume_controller import make_claim
 from muster.model import volcano_job
 from muster.model.core import Pod, PriorityClass
-from muster.model.meta import controller, timestamp
+from muster.model.cron import next_time
+from muster.model.meta import ObjectMeta, controller, timestamp
 from muster.model.meta import key as key_of
 from muster.model.pod_states import is_active, is_ready, is_terminating
 from muster.model.scheduling import PodGroup
 from muster.model.storage import PersistentVolumeClaim
 from muster.model.volcano_job import JobSpec, JobState, TaskSpec
+from muster.store import Clock
 
 # Phases of a Job for which the controller creates no pods any more.
 ENDED = ("Aborting", "Aborted", "Completing", "Completed", "Terminating", "Terminated", "Failed")
@@ -219,3 +224,46 @@ def _report(owners: Owners, job: volcano_job.Job, spec: JobSpec, members: list[P
 
 
 _PHASES = ("Pending", "Running", "Succeeded", "Failed")
+
+
+class VolcanoCronJobs:
+    """Follows no changes: CronJobs come with the input. With `at_once` their Jobs exist from the start."""
+
+    def __init__(self, store: MemoryStore, clock: Clock, *, at_once: bool = False) -> None:
+        self._store = store
+        self._clock = clock
+        self._at_once = at_once
+        self._due: dict[str, float] = {}
+        for key, cron in sorted(store.of(volcano_job.CronJob).items()):
+            due = None if cron.spec.suspend else next_time(cron.spec.schedule, cron.spec.time_zone, clock.now())
+            if due is not None:
+                self._due[key] = due
+
+    def run(self) -> bool:
+        """Creates the Jobs that are due; returns whether there were any."""
+        now = self._clock.now()
+        ready = [key for key, due in self._due.items() if due <= now or self._at_once]
+        for key in ready:
+            due, cron = self._due.pop(key), self._store.of(volcano_job.CronJob).get(key)
+            if cron is not None:
+                job = job_of(cron, due)
+                if not self._store.known(volcano_job.Job, f"{job.metadata.namespace}/{job.metadata.name}"):
+                    self._store.create(job)
+        return bool(ready)
+
+    def next_time(self) -> float | None:
+        """Returns when the next Job is due; None if none is."""
+        return min(self._due.values(), default=None)
+
+
+def job_of(cron: volcano_job.CronJob, due: float) -> volcano_job.Job:
+    """The Job that the CronJob creates for a scheduled time; its name ends with the minutes since the epoch."""
+    template = cron.spec.job_template
+    meta = ObjectMeta(
+        name=f"{cron.metadata.name}-{int(due) // 60}",
+        namespace=cron.metadata.namespace,
+        labels=template.metadata.labels,
+        annotations=template.metadata.annotations,
+        owner_references=[reference(cron)],
+    )
+    return volcano_job.Job(metadata=meta, spec=template.spec)

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec.structs import replace
 
-from muster.cluster.naming import letters
-from muster.cluster.owners import reference
+from muster.cluster.owners import letters, reference
 from muster.engine.core.podgroups import GROUP
 from muster.engine.core.reading import PREEMPTABLE
 from muster.model import volcano_job

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from builders.manifests import Manifest, node, pod, typed
-from muster.cluster.clock import VirtualClock
-from muster.cluster.memory import HISTORY_EVENTS, MemoryStore
+from muster.cluster.memory import HISTORY_EVENTS, MemoryStore, VirtualClock
 from muster.model.core import Node, Pod
 from muster.model.meta import Object, key
 from muster.store import AlreadyExists, ApiError, Change, Conflict, Gone, NotFound, WatchEvent

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from builders.manifests import pod, typed
-from muster.cluster.clock import VirtualClock
-from muster.cluster.memory import MemoryStore
-from muster.cluster.plan_executor import PlanExecutor
+from muster.cluster.embedded import PlanExecutor
+from muster.cluster.memory import MemoryStore, VirtualClock
 from muster.engine.core.plan import Plan
 from muster.model.core import Pod
 

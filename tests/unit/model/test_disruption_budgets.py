@@ -8,8 +8,7 @@ import pytest
 
 from builders.manifests import group, pod, queue, state_of, typed
 from builders.queued_jobs import made, opened, session, tasks
-from muster.cluster.clock import VirtualClock
-from muster.cluster.memory import MemoryStore
+from muster.cluster.memory import MemoryStore, VirtualClock
 from muster.engine.core.plan import Eviction, Plan
 from muster.engine.core.state import State
 from muster.engine.evictions.budgets import Budgets, ledger_of

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from muster.cluster.clock import VirtualClock
-from muster.cluster.memory import MemoryStore
+from muster.cluster.memory import MemoryStore, VirtualClock
 from muster.store import Store
 from muster.store.errors import AlreadyExists, Conflict, Gone, NotFound
 

@@ -21,8 +21,7 @@ from builders.node_groups import (
     thing,
     weights,
 )
-from muster.cluster.clock import VirtualClock
-from muster.cluster.memory import MemoryStore
+from muster.cluster.memory import MemoryStore, VirtualClock
 from muster.groupctl.controllers.daemonset_affinity import MARK, _joined
 from muster.groupctl.controllers.evictions import EvictionQueue
 from muster.groupctl.controllers.nodegroup import NodeGroupController

@@ -14,8 +14,7 @@ from builders.node_groups import (
     store_of,
     weights,
 )
-from muster.cluster.clock import VirtualClock
-from muster.cluster.memory import MemoryStore
+from muster.cluster.memory import MemoryStore, VirtualClock
 from muster.groupctl.controllers.deletion_cost import (
     LOWEST_COST,
     SEAT,

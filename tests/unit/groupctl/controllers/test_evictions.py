@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from builders.node_groups import bound, deployment, groups, nginx_pod, nodes, pods, weights
-from muster.cluster.clock import VirtualClock
-from muster.cluster.memory import MemoryStore
+from muster.cluster.memory import MemoryStore, VirtualClock
 from muster.groupctl.controllers.evictions import EVICTION_ASSUMED_S, EvictionQueue, EvictionRequest
 from muster.groupctl.controllers.propagation import PropagationPolicyController
 from muster.groupctl.controllers.throttle import EVICTION_BURST, EvictionThrottle, TokenBucket

@@ -7,8 +7,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from builders.node_groups import city_node, node_group, store_of
-from muster.cluster.clock import VirtualClock
-from muster.cluster.memory import MemoryStore
+from muster.cluster.memory import MemoryStore, VirtualClock
 from muster.groupctl.controllers.nodegroup import FINALIZER, NodeGroupController
 from muster.groups.grouping import Grouping
 from muster.model.core import Node

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from builders import node_groups as sample
-from muster.cluster.clock import VirtualClock
-from muster.cluster.memory import MemoryStore
+from muster.cluster.memory import MemoryStore, VirtualClock
 from muster.groupctl.controllers.evictions import EvictionQueue
 from muster.groupctl.controllers.override import OverridePolicyController
 from muster.groupctl.controllers.policy_controller import OBSERVED

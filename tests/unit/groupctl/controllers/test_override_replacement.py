@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from builders import node_groups as sample
-from muster.cluster.clock import VirtualClock
-from muster.cluster.memory import MemoryStore
+from muster.cluster.memory import MemoryStore, VirtualClock
 from muster.groupctl.controllers.editions import MARK
 from muster.groupctl.controllers.evictions import EvictionQueue
 from muster.groupctl.controllers.override import OverridePolicyController

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from builders.embedded import template
-from muster.cluster.naming import generated, letters, template_hash
+from muster.cluster.owners import generated, letters, template_hash
 
 
 def test_letters_are_the_same_every_time() -> None:
