@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from muster.model.finding import InputError
-from muster.sim.sweep.cell import Cell
+from muster.sim.sweep.cells import Cell, SweepResult
 from muster.sim.sweep.processes import Failure
-from muster.sim.sweep.run import SweepResult
 
 EVIL = '<script>alert("x")</script>'
 

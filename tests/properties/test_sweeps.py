@@ -14,15 +14,13 @@ from hypothesis import strategies as st
 
 from fakes.sweep_cells import metrics_of
 from muster.cli.progress import Lines
-from muster.sim.sweep.cell import Cell
-from muster.sim.sweep.cells import cells_of
+from muster.sim.sweep.cells import Cell, SweepResult, cells_of, run_sweep
 from muster.sim.sweep.comparison import compare
 from muster.sim.sweep.folder import ResultFolder
 from muster.sim.sweep.grid import ClusterSource, ConfigurationSource, Grid, TraceSource
 from muster.sim.sweep.inputs import read_inputs
+from muster.sim.sweep.page import write_report
 from muster.sim.sweep.processes import Outcome
-from muster.sim.sweep.report import write_report
-from muster.sim.sweep.run import SweepResult, run_sweep
 from muster.sim.sweep.table import rows_of
 from muster.sim.traces.make import Recipe
 from strategies.profiles import examples

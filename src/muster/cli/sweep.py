@@ -16,11 +16,10 @@ from muster.cli.help import Command
 from muster.model.finding import InputError
 
 if TYPE_CHECKING:
-    from muster.sim.sweep.cell import Cell
+    from muster.sim.sweep.cells import Cell, SweepResult
     from muster.sim.sweep.comparison import Comparison
     from muster.sim.sweep.inputs import Inputs
     from muster.sim.sweep.processes import Outcome
-    from muster.sim.sweep.run import SweepResult
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 MAX_FAILURES = 20
@@ -60,13 +59,12 @@ def sweep(
     from muster.cli.origin import origin_rows
     from muster.cli.progress import Lines
     from muster.cli.reading import BadInput, print_findings
-    from muster.sim.sweep.cells import cells_of
+    from muster.sim.sweep.cells import cells_of, run_sweep
     from muster.sim.sweep.comparison import compare
     from muster.sim.sweep.folder import ResultFolder
     from muster.sim.sweep.grid import read_grid
     from muster.sim.sweep.inputs import read_inputs
-    from muster.sim.sweep.report import write_report
-    from muster.sim.sweep.run import run_sweep
+    from muster.sim.sweep.page import write_report
     from muster.sim.sweep.table import plain_result, rows_of
 
     tls = {"tls_ca_file": tls_ca, "tls_client_cert": tls_cert, "tls_client_key": tls_key}
@@ -176,7 +174,7 @@ def _headline(done: SweepResult, folder: str) -> str:
 
 
 def _show(console: Any, comparisons: Sequence[Comparison]) -> None:
-    from muster.sim.sweep.figures import COMPARED
+    from muster.sim.sweep.comparison import COMPARED
     from muster.sim.sweep.page import mark
     from muster.sim.sweep.reasons import explain, with_spread
 

@@ -164,7 +164,7 @@ def show(traces: tuple[str, ...], form: str, verbosity: int, typical_pods: bool,
 
     read = read_traces(traces, **reading)
     if typical_pods:
-        from muster.sim.traces.typical import argument, as_yaml, typical_pods_of
+        from muster.sim.traces.summary import argument, as_yaml, typical_pods_of
 
         pods = typical_pods_of(read)
         if form == "json":

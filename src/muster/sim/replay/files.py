@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from muster.model.finding import InputError
-from muster.sim.replay.job_figures import job_figures
+from muster.sim.replay.metrics import job_figures
 from muster.sim.replay.records import Replay
-from muster.sim.traces.sizes import SIZES
+from muster.sim.traces.table import SIZES
 
 Columns = dict[str, Any]  # arrays, or lists of texts
 FORMATS = (".csv", ".parquet")

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 
-from muster.sim.replay.job_figures import by_priority, by_queue, by_size, job_figures
-from muster.sim.replay.records import Replay
-from muster.sim.replay.shares import (
+from muster.sim.replay.cluster_use import (
     gpu_resource,
     has_demand,
     idle_over_time,
@@ -23,8 +24,54 @@ from muster.sim.replay.shares import (
     mean,
     share_over_time,
 )
-from muster.sim.traces.sizes import gpus, sized_by
-from muster.sim.traces.table import FloatArray
+from muster.sim.replay.records import Replay
+from muster.sim.traces.table import SIZES, BoolArray, FloatArray, IntArray, Trace, gpus, size_classes, sized_by
+
+SLOWDOWN_BOUND_S = 10.0  # a shorter job counts as so long: the bounded slowdown of HPC studies
+
+
+@dataclass(frozen=True, slots=True)
+class JobFigures:
+    """One value for each job; nan if it did not start or complete."""
+
+    waiting: FloatArray  # seconds from its submission to its first start
+    completion: FloatArray  # seconds from its submission to its end
+    slowdown: FloatArray
+    finish_ratio: FloatArray
+    size: IntArray  # an index into `SIZES`
+
+
+def job_figures(replay: Replay) -> JobFigures:
+    """Computes the figures of all jobs."""
+    trace = replay.trace
+    completion = replay.end - trace.submit
+    slowdown = np.maximum(completion / np.maximum(replay.run - replay.lost, SLOWDOWN_BOUND_S), 1.0)
+    shared = trace.duration * replay.contention  # the time on a cluster that all active jobs share equally
+    with np.errstate(all="ignore"):
+        ratio = np.where((shared > 0) & np.isfinite(shared), completion / shared, np.nan)
+    return JobFigures(replay.start - trace.submit, completion, slowdown, ratio, size_classes(trace))
+
+
+Groups = dict[str, BoolArray]
+
+
+def by_queue(trace: Trace) -> Groups:
+    """Returns the jobs of each queue that has jobs, as masks, sorted by name."""
+    return dict(sorted(_masks(trace.queue, trace.queues), key=itemgetter(0)))
+
+
+def by_size(trace: Trace) -> Groups:
+    return dict(_masks(size_classes(trace), SIZES))
+
+
+def by_priority(trace: Trace) -> Groups:
+    return {str(value): trace.priority == value for value in np.unique(trace.priority).tolist()}
+
+
+def _masks(indices: IntArray, names: tuple[str, ...]) -> Iterator[tuple[str, BoolArray]]:
+    for index in np.unique(indices).tolist():
+        yield names[index], indices == index
+
 
 DIGITS = 6
 PERCENTILES = (50, 90, 99)

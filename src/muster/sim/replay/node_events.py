@@ -13,7 +13,7 @@ from muster.model.finding import Finding, InputError
 from muster.model.yamltext import Document, YamlError, load_all
 from muster.sim.durations import seconds_of
 from muster.sim.inputs import file_text
-from muster.sim.replay.sampler import Sampler
+from muster.sim.replay.cluster_use import Sampler
 from muster.sim.replay.trace_jobs import TraceJobs
 
 

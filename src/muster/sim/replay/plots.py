@@ -22,12 +22,10 @@ from muster.sim.replay.charts import (
     line_chart,
     spread,
 )
-from muster.sim.replay.job_figures import Groups, JobFigures, by_queue, by_size, job_figures
-from muster.sim.replay.metrics import Figures, metrics
+from muster.sim.replay.metrics import Figures, Groups, JobFigures, by_queue, by_size, job_figures, metrics
 from muster.sim.replay.records import Replay
 from muster.sim.replay.tables import lookup
-from muster.sim.traces.sizes import sized_by
-from muster.sim.traces.table import BoolArray, FloatArray, Trace
+from muster.sim.traces.table import BoolArray, FloatArray, Trace, sized_by
 
 MAX_QUEUES = 16  # of the plots by queue: those with the most jobs
 MAX_OVERLAID = 8  # CDFs of one configuration in one plot

@@ -25,10 +25,10 @@ from muster.model.meta import key as key_of
 from muster.sim import summary
 from muster.sim.group_controllers import open_cluster
 from muster.sim.inputs import SCHEDULER_NAMES, LoadedConfig
+from muster.sim.replay.cluster_use import Sampler, default_interval
 from muster.sim.replay.job_objects import NAMESPACE, JobObjects
 from muster.sim.replay.node_events import NodeEvent, NodeEvents, absent_at_start
 from muster.sim.replay.records import Replay
-from muster.sim.replay.sampler import Sampler, default_interval
 from muster.sim.replay.trace_jobs import TraceJobs
 from muster.sim.result import CycleRecord
 from muster.sim.traces.table import Trace

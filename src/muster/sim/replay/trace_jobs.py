@@ -20,8 +20,8 @@ from muster.model.meta import key as key_of
 from muster.model.pod_states import is_finished, is_terminating
 from muster.model.requests import requests
 from muster.model.scheduling import PodGroup
+from muster.sim.replay.cluster_use import Sampler
 from muster.sim.replay.job_objects import NAMESPACE, JobObjects, PodKind
-from muster.sim.replay.sampler import Sampler
 from muster.sim.traces.table import FloatArray, Trace
 from muster.store import Change
 

@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from muster.model.finding import InputError
-from muster.sim.sweep.code_version import code_version
+from muster.sim.sweep.cells import code_version
 from muster.sim.sweep.processes import Failure, Outcome, Result, attempt
 
 __all__ = ["TlsFiles", "run_on_dask"]

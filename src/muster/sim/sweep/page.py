@@ -1,4 +1,7 @@
-"""The page of a sweep: charts of each trace, the best configurations marked with a sign, and the reasons in words."""
+"""The files of a finished sweep: the page and the result table. The same results give the same bytes.
+
+The page has charts of each trace, the best configurations marked with a sign, and the reasons in words.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,13 @@ from muster.sim.replay.charts import Axis, bar_chart, bar_rows, figure, spread
 from muster.sim.report.elements import html_table, table
 from muster.sim.report.frame import Section, document, section
 from muster.sim.report.summary import figures, warning_list
-from muster.sim.sweep.comparison import Best, Comparison, Contender
-from muster.sim.sweep.figures import COMPARED, Figure
+from muster.sim.sweep.cells import SweepResult
+from muster.sim.sweep.comparison import COMPARED, Best, Comparison, Contender, Figure
+from muster.sim.sweep.folder import ResultFolder, write_atomically
 from muster.sim.sweep.reasons import explain, side_effects, with_spread
-from muster.sim.sweep.table import Row
+from muster.sim.sweep.table import Row, csv_table, parquet_table
 
-__all__ = ["BEST", "WITHIN_SPREAD", "mark", "page"]
+__all__ = ["BEST", "WITHIN_SPREAD", "mark", "page", "warnings_of", "write_report"]
 
 BEST, WITHIN_SPREAD = "★", "☆"
 CHART = (560.0, 250.0)
@@ -172,3 +176,31 @@ def _all(rows: Sequence[Row]) -> str:
         for row in rows
     ]  # fmt: skip
     return f"<details><summary>{len(rows):,} cells</summary>{table(head, cells, 'All cells')}</details>"
+
+
+MAX_WARNINGS = 50
+
+
+def write_report(
+    folder: ResultFolder, title: str, done: SweepResult, rows: Sequence[Row], comparisons: Sequence[Comparison],
+    origin: Sequence[tuple[str, str]] = (),
+) -> None:  # fmt: skip
+    """Writes results.csv, results.parquet (with the extra `replay`) and sweep.html."""
+    write_atomically(folder.path / "results.csv", csv_table(rows))
+    parquet = parquet_table(rows)
+    if parquet is not None:
+        write_atomically(folder.path / "results.parquet", parquet)
+    text = page(title, rows, comparisons, warnings_of(done), origin)
+    write_atomically(folder.path / "sweep.html", text.encode())
+
+
+def warnings_of(done: SweepResult) -> list[str]:
+    """Returns the warnings of the replays, each with the first cell that has it and the number of the others."""
+    by_text: dict[str, list[str]] = {}
+    for cell in done.cells:
+        for text in done.results.get(cell.key, {}).get("metrics", {}).get("warnings", ()):
+            by_text.setdefault(str(text), []).append(str(cell))
+    more = {text: f" and {len(cells) - 1} more" if len(cells) > 1 else "" for text, cells in by_text.items()}
+    lines = [f"{cells[0]}{more[text]}: {text}" for text, cells in by_text.items()]
+    hidden = len(lines) - MAX_WARNINGS
+    return [*lines[:MAX_WARNINGS], f"… and {hidden} more warnings"] if hidden > 0 else lines

@@ -8,8 +8,7 @@ from statistics import fmean
 
 from muster.sim.replay.charts import Axis
 from muster.sim.replay.charts import number as plain
-from muster.sim.sweep.comparison import Best, Comparison, Contender
-from muster.sim.sweep.figures import Figure, below, number
+from muster.sim.sweep.comparison import Best, Comparison, Contender, Figure, below, number
 
 __all__ = ["explain", "side_effects", "with_spread"]
 

@@ -8,10 +8,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from muster.sim.sweep.comparison import Best, Comparison
-from muster.sim.sweep.figures import COLUMNS, main_figures
+from muster.sim.sweep.cells import SweepResult
+from muster.sim.sweep.comparison import COLUMNS, Best, Comparison, main_figures
 from muster.sim.sweep.reasons import explain, side_effects
-from muster.sim.sweep.run import SweepResult
 
 __all__ = ["HEAD", "csv_table", "parquet_table", "plain_result", "rows_of"]
 

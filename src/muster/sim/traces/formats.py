@@ -1,16 +1,35 @@
-"""The published formats of traces: which columns each has, and what they become.
+"""The published formats of traces.
 
-A format is a column map. Readers of formats that are no tables are in `swf` and `philly_json`.
+Most formats are tables with a header: such a format is a column map. The Standard Workload Format (SWF) and Philly's
+job log are no tables; they have readers of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
+from typing import IO
 
+import msgspec
+import numpy as np
+
+from muster.sim.traces.chunks import ROWS_AT_ONCE, BadRows, Chunk
 from muster.sim.traces.column_map import KEYS
+from muster.sim.traces.source import READ_ERRORS, unusable
+from muster.sim.traces.table import FloatArray, IntArray
 
-__all__ = ["FORMATS", "Format", "detect"]
+__all__ = [
+    "FORMATS",
+    "Format",
+    "detect",
+    "COLUMNS_OF_SWF",
+    "is_swf",
+    "swf_chunks",
+    "COLUMNS_OF_PHILLY",
+    "philly_chunks",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,3 +107,120 @@ def detect(header: Sequence[str]) -> Format | None:
     if "submit" in header and len(header) > 1 and all(column in KEYS for column in header):
         return FORMATS["muster"]
     return next((one for one in FORMATS.values() if one.marks and set(one.marks) <= set(header)), None)
+
+
+SWF_WIDTH = 18
+COLUMNS_OF_SWF = {
+    key: key for key in ("name", "submit", "duration", "estimate", "cpu", "memory_kib", "queue", "user")
+}  # fmt: skip
+
+
+def is_swf(line: str) -> bool:
+    """Returns whether a line is a comment or a job of an SWF file."""
+    cells = line.split()
+    are_numbers = all(re.fullmatch(r"-?\d+(\.\d*)?", cell) for cell in cells)
+    return line.startswith(";") or (len(cells) == SWF_WIDTH and are_numbers)
+
+
+def swf_chunks(lines: Iterator[tuple[int, str]], bad: BadRows) -> Iterator[Chunk]:
+    """Yields the jobs with the keys of a column map as the names of their columns."""
+    rows: list[list[float]] = []
+    numbers: list[int] = []
+    for number, line in lines:
+        if line.startswith((";", "#")):
+            continue
+        cells = line.split()
+        if len(cells) != SWF_WIDTH:
+            bad.add(number, f"the row has {len(cells)} columns, SWF has {SWF_WIDTH}")
+            continue
+        try:
+            rows.append([float(cell) for cell in cells])
+        except ValueError:
+            bad.add(number, "the row has a text where SWF has a number")
+            continue
+        numbers.append(number)
+        if len(rows) == ROWS_AT_ONCE:
+            yield _swf_chunk(np.array(rows), np.array(numbers, dtype=np.int64))
+            rows, numbers = [], []
+    if rows:
+        yield _swf_chunk(np.array(rows), np.array(numbers, dtype=np.int64))
+
+
+def _swf_chunk(table: FloatArray, lines: IntArray) -> Chunk:
+    table = np.where(table == -1, np.nan, table)
+    job, submit, _, run, used, _, used_memory, procs, estimate, memory, _, user, _, _, queue, *_ = table.T
+    procs = np.where(procs > 0, procs, used)
+    # SWF: memory is that of one processor.
+    memory = np.where(memory > 0, memory, used_memory) * procs
+    columns = {"submit": submit, "duration": run, "estimate": estimate, "cpu": procs, "memory_kib": memory}
+    named = {"name": _numbered("job", job), "queue": _numbered("queue", queue), "user": _numbered("user", user)}
+    return Chunk({**columns, **named}, lines)
+
+
+def _numbered(kind: str, numbers: FloatArray) -> list[str]:
+    return [f"{kind}-{number:.0f}" if abs(number) < np.inf else "" for number in numbers.tolist()]
+
+
+COLUMNS_OF_PHILLY = {key: key for key in ("name", "user", "queue", "submit", "duration", "gpus", "pods")}
+
+
+class _Detail(msgspec.Struct):
+    """The GPUs of an attempt on one machine."""
+
+    gpus: list[str] = []
+
+
+class _Attempt(msgspec.Struct):
+    start_time: str | None = None
+    end_time: str | None = None
+    detail: list[_Detail] = []
+
+
+class _Job(msgspec.Struct):
+    jobid: str = ""
+    vc: str = ""
+    user: str | None = None
+    submitted_time: str | None = None
+    attempts: list[_Attempt] = []
+
+
+def philly_chunks(stream: IO[bytes], bad: BadRows) -> Iterator[Chunk]:
+    """Yields the jobs that ran. The line of a job is its number in the list."""
+    try:
+        entries = msgspec.json.decode(stream.read(), type=list[msgspec.Raw])
+    except (*READ_ERRORS, msgspec.DecodeError, RecursionError) as error:
+        fix = "a trace is CSV, Parquet, SWF or the list of Philly's jobs"
+        raise unusable(bad.file, f"is not a JSON list of jobs: {error}", fix) from None
+    columns: dict[str, list[str]] = {key: [] for key in COLUMNS_OF_PHILLY}
+    numbers: list[int] = []
+    for number, raw in enumerate(entries, 1):
+        try:
+            row = _philly_row(msgspec.json.decode(raw, type=_Job))
+        except (ValueError, RecursionError) as error:
+            bad.add(number, f"entry {number} of the list: {error}")
+            continue
+        numbers.append(number)
+        for key, cell in row.items():
+            columns[key].append(cell)
+    yield Chunk(dict(columns), np.array(numbers, dtype=np.int64))
+
+
+def _philly_row(job: _Job) -> dict[str, str]:
+    """The job's machines are those of its last attempt; it runs for as long as all attempts did."""
+    ran = [one for one in job.attempts if one.detail and _known(one.start_time) and _known(one.end_time)]
+    if not ran:
+        raise ValueError("the job has no attempt that started and ended")
+    seconds = sum((_time(one.end_time) - _time(one.start_time)).total_seconds() for one in ran)
+    machines = ran[-1].detail
+    return {
+        "name": job.jobid, "user": job.user or "", "queue": job.vc, "submit": job.submitted_time or "",
+        "duration": repr(seconds), "gpus": str(sum(len(one.gpus) for one in machines)), "pods": str(len(machines)),
+    }  # fmt: skip
+
+
+def _known(text: str | None) -> bool:
+    return text not in (None, "", "None")
+
+
+def _time(text: str | None) -> datetime:
+    return datetime.fromisoformat(text or "")

@@ -1,4 +1,4 @@
-"""The jobs of a trace as columns."""
+"""The jobs of a trace as columns; their GPUs, and the size classes by which results are divided."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from muster.model.finding import Finding
 from muster.sim.traces.names import job_names
 
-__all__ = ["BoolArray", "FloatArray", "IntArray", "Trace"]
+__all__ = ["BoolArray", "FloatArray", "IntArray", "Trace", "SIZES", "gpus", "size_classes", "sized_by"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -86,3 +86,23 @@ class Trace:
 
 COLUMNS = tuple(field.name for field in fields(Trace) if str(field.type).endswith("Array"))
 """The names of the columns that are arrays."""
+
+
+SIZES = ("0", "<1", "1", "2-4", "5-8", ">8")
+_UPPER = (0.0, 0.9995, 1.0, 4.0, 8.0)  # of each size class but the last one
+
+
+def gpus(trace: Trace) -> FloatArray:
+    """Returns the GPUs of each job; a shared one is a fraction."""
+    return trace.gpus * (trace.gpu_milli / 1000.0)
+
+
+def sized_by(trace: Trace) -> str:
+    """Returns what the size classes of a trace count."""
+    return "gpus" if trace.gpus.any() else "pods"
+
+
+def size_classes(trace: Trace) -> IntArray:
+    """Returns the size class of each job: by its GPUs, or by its pods if no job of the trace has GPUs."""
+    amounts = gpus(trace) if sized_by(trace) == "gpus" else np.maximum(trace.pods, 1).astype(np.float64)
+    return np.searchsorted(np.array(_UPPER), amounts, side="left").astype(np.int64)

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from builders.replays import GPU, NAN, replayed, sampled, trace
-from muster.sim.replay.job_figures import by_size, job_figures
-from muster.sim.replay.metrics import metrics, timing_summary
+from muster.sim.replay.cluster_use import jain
+from muster.sim.replay.metrics import by_size, job_figures, metrics, timing_summary
 from muster.sim.replay.records import Replay
-from muster.sim.replay.shares import jain
 
 QUEUES = ("blue", "red")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fakes.sweep_cells import metrics_of
-from muster.sim.sweep.cell import Cell
+from muster.sim.sweep.cells import Cell
 from muster.sim.sweep.comparison import Best, Comparison, compare
 from muster.sim.sweep.reasons import explain, side_effects
 

@@ -10,8 +10,7 @@ import pyarrow.parquet as pq
 from builders.pages import self_contained
 from fakes.sweep_cells import EVIL, finished
 from muster.sim.sweep.comparison import compare
-from muster.sim.sweep.page import page
-from muster.sim.sweep.report import warnings_of
+from muster.sim.sweep.page import page, warnings_of
 from muster.sim.sweep.table import HEAD, csv_table, parquet_table, plain_result, rows_of
 
 

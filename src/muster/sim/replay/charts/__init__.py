@@ -8,10 +8,9 @@ Each chart has a title and a description for screen readers. Every text is escap
 """
 
 from muster.sim.replay.charts.axes import Axis, duration, number
-from muster.sim.replay.charts.bars import bar_chart, heat_map
+from muster.sim.replay.charts.chart_types import SIZE, SMALL, bar_chart, heat_map, line_chart, stacked_chart
 from muster.sim.replay.charts.figure import bar_rows, cdf, cdf_rows, figure, line_rows, spread, thin
 from muster.sim.replay.charts.frame import Series, key
-from muster.sim.replay.charts.lines import SIZE, SMALL, line_chart, stacked_chart
 
 __all__ = [
     "Axis", "Series",
