@@ -17,8 +17,7 @@ from muster.sim.demo.report import page as demo_page
 from muster.sim.replay.page import page as replay_page
 from muster.sim.report import explanation
 from muster.sim.report.frame import document
-from muster.sim.report.pages import comparison_page, page
-from muster.sim.report.views import VIEWS
+from muster.sim.report.pages import VIEWS, comparison_page, page
 from muster.sim.result import Comparison, Result
 from muster.sim.sweep.comparison import compare
 from muster.sim.sweep.page import page as sweep_page

@@ -15,7 +15,7 @@ from muster.model.natural_order import natural
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from muster.sim.demo.story import Chapter, Step
+    from muster.sim.demo.chapter import Chapter, Step
 
 
 @click.command(cls=Command, example="muster demo --report demo.html")
@@ -35,8 +35,8 @@ def demo(report: Path, form: str, verbosity: int) -> None:
     from muster.cli.origin import origin_rows
     from muster.cli.reading import BadInput
     from muster.sim.demo import chapters
+    from muster.sim.demo.chapter import MANIFESTS
     from muster.sim.demo.report import page
-    from muster.sim.demo.stage import MANIFESTS
 
     out = console()
     played = []
@@ -74,7 +74,7 @@ def show_chapter(console: Console, number: int, chapter: Chapter) -> None:
 
 
 def _step(console: Console, number: str, step: Step) -> None:
-    from muster.sim.demo.story import in_words
+    from muster.sim.demo.chapter import in_words
 
     console.print(styled(f"{number} {step.asks}", "bold cyan"))
     console.print(styled(f"{MARGIN} -c {step.config} -f {' '.join(step.files)}", "dim"))

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from muster.cli import main
 from muster.sim import demo
-from muster.sim.demo.story import Chapter, Check, Step
+from muster.sim.demo.chapter import Chapter, Check, Step
 
 
 def test_the_demo_is_printed_and_reported(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from muster.cli import EXAMPLES, GROUPS, VERBS, main
-from muster.sim.demo.stage import MANIFESTS
+from muster.sim.demo.chapter import MANIFESTS
 
 CONTEXT = click.Context(main, info_name="muster")
 # Commands that need a cluster, run until they are stopped, or take long: their examples are parsed only.

@@ -28,8 +28,7 @@ from muster.model.natural_order import natural
 from muster.model.quantity import canonical
 from muster.model.requests import amounts, requests
 from muster.model.scheduling import PodGroup
-from muster.sim.ask.answer import FEWER_PODS, Proposal
-from muster.sim.ask.patches import patch_of
+from muster.sim.ask.answer import FEWER_PODS, Proposal, patch_of
 from muster.sim.ask.trial import Asked, Tables
 from muster.workloads import MIN_MEMBER_ANNOTATIONS
 

@@ -19,9 +19,8 @@ from muster.model.meta import ResourceList
 from muster.model.quantity import canonical
 from muster.model.requests import amounts
 from muster.model.scheduling import Guarantee, Queue
-from muster.sim.ask.answer import MORE_QUOTA, Proposal
+from muster.sim.ask.answer import MORE_QUOTA, Proposal, patch_of
 from muster.sim.ask.evictions import with_victims
-from muster.sim.ask.patches import patch_of
 from muster.sim.ask.trial import Asked, Trial
 
 __all__ = ["QuotaSearch", "more_quota"]

@@ -17,8 +17,7 @@ from muster.model.custom import CustomApplication
 from muster.model.kinds import decode_as, plain
 from muster.model.meta import Object
 from muster.model.scheduling import PodGroup
-from muster.sim.ask.answer import OTHER_QUEUE, Proposal
-from muster.sim.ask.patches import patch_of
+from muster.sim.ask.answer import OTHER_QUEUE, Proposal, patch_of
 from muster.sim.ask.trial import Asked, Tables
 
 __all__ = ["other_queue"]

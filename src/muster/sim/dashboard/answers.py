@@ -11,7 +11,7 @@ from muster.engine.core.jobs import Job
 from muster.model.groups import NodeGroup, OverridePolicy, PropagationPolicy
 from muster.model.quantity import display
 from muster.plugins.nodegroup.group_classes import LABEL
-from muster.sim.report.waiting import causes
+from muster.sim.report.decisions import causes
 from muster.sim.result import Result
 
 MAX_PODS = 1000

@@ -34,8 +34,7 @@ from muster.scheduler.loop import SWITCH_INTERVAL_S
 from muster.scheduler.queueing_hints import Hint, queueing_hint
 from muster.scheduler.service import KINDS
 from muster.sim.dashboard.display import Display
-from muster.sim.dashboard.inputs import ClusterInput, Input
-from muster.sim.dashboard.observe import observed
+from muster.sim.dashboard.inputs import ClusterInput, Input, observed
 from muster.sim.dashboard.service import address, served
 from muster.sim.dashboard.settings import DashboardSettings
 from muster.sim.inputs import ConfigText, LoadedConfig, config_for, default_config, load_config

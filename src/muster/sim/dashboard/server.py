@@ -18,9 +18,8 @@ from muster.process.component import Handler
 from muster.sim.dashboard import openapi
 from muster.sim.dashboard.access import COOKIE, HEADERS, SESSION_S, Access, Refused
 from muster.sim.dashboard.answers import ANSWERS, Fault, Redecided, RedecideRequest, encoded
-from muster.sim.dashboard.display import Display
+from muster.sim.dashboard.display import VIEWS, Display, Part, Rendering
 from muster.sim.dashboard.listener import MAX_BODY_BYTES
-from muster.sim.dashboard.renderings import VIEWS, Part, Rendering
 from muster.sim.dashboard.worker import Busy, Failed, Task, Worker
 from muster.sim.inputs import ConfigText
 from muster.sim.report.frame import stylesheet

@@ -11,9 +11,8 @@ from pathlib import Path
 
 from muster.model.finding import InputError
 from muster.process.certificates import Files
-from muster.sim.dashboard.display import Display
+from muster.sim.dashboard.display import Display, render_all
 from muster.sim.dashboard.inputs import ClusterInput, Input, ReplayInput, replayed
-from muster.sim.dashboard.renderings import render_all
 from muster.sim.inputs import ConfigText, load_config
 from muster.sim.result import Result
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from muster.sim.dashboard.answers import encoded
+from muster.sim.dashboard.display import Part, render_all
+from muster.sim.dashboard.display import comparison as comparison_html
 from muster.sim.dashboard.inputs import ClusterInput, Input
-from muster.sim.dashboard.renderings import Part, render_all
-from muster.sim.dashboard.renderings import comparison as comparison_html
 from muster.sim.inputs import ConfigText, default_config, load_config
 from muster.sim.report import explanation as explained
 from muster.sim.result import Comparison

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from muster.sim.demo.chapter import Chapter
 from muster.sim.demo.group_management import group_management
 from muster.sim.demo.plugin_chapters import nodegroup, nodesets, resource_strategy_fit, topology910
-from muster.sim.demo.story import Chapter
 
 __all__ = ["CHAPTERS", "chapters"]
 

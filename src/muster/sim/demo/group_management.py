@@ -8,8 +8,7 @@ from muster.groups.membership import contains
 from muster.model.core import Node, Pod
 from muster.model.groups import NodeGroup
 from muster.model.pod_states import is_terminating
-from muster.sim.demo.stage import Stage, nodes_grid
-from muster.sim.demo.story import Chapter
+from muster.sim.demo.chapter import Chapter, Stage, nodes_grid
 
 BEIJING, HANGZHOU = "beijing", "hangzhou"
 LOCAL = {BEIJING: ["beijing.registry.io/nginx:1.27"], HANGZHOU: ["hangzhou.registry.io/nginx:1.27"]}

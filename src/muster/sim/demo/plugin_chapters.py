@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from muster.engine.core.session import Message
 from muster.model.core import Node
-from muster.sim.demo.stage import NAMES, Stage, manifests_of, nodes_grid, on_nodes, scheduler_of
-from muster.sim.demo.story import Chapter, Step
+from muster.sim.demo.chapter import NAMES, Chapter, Stage, Step, manifests_of, nodes_grid, on_nodes, scheduler_of
 from muster.sim.explain import Explanation
 from muster.sim.validate import validate_cluster
 

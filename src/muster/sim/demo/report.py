@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from muster.model.markup import escape
-from muster.sim.demo.story import Chapter, Check, Step, in_words
+from muster.sim.demo.chapter import Chapter, Check, Step, in_words
 from muster.sim.report.elements import table
 from muster.sim.report.frame import Section, document
 from muster.sim.report.summary import warning_list

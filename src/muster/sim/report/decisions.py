@@ -1,15 +1,141 @@
-"""What a run decided: its evictions, its placements, and its cycles over time."""
+"""What a run decided: the waiting pods by cause, the gangs, its evictions, its placements, and its cycles over time."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
+from muster.engine.core.jobs import Job, Status
 from muster.model.natural_order import natural
 from muster.sim.group_names import queue_of, shown_group
 from muster.sim.replay.charts import Axis, Series, duration, line_chart
-from muster.sim.report.elements import attribute, counted, empty, html_table, node_link, pod_link, shown
+from muster.sim.report.elements import (
+    Piece,
+    attribute,
+    bar,
+    counted,
+    empty,
+    html_table,
+    names,
+    node_link,
+    pod_link,
+    shown,
+    without_numbers,
+)
 from muster.sim.result import CycleRecord, Result
+
+MAX_CAUSES = 100
+MAX_REASON = 1000  # characters
+_GANG = re.compile(r"\s*\d+/\d+ tasks in gang unschedulable: .*", re.DOTALL)
+
+
+@dataclass(slots=True)
+class Cause:
+    """A cause: reasons that differ only in numbers, and in the names of the pod and its group."""
+
+    pods: list[str] = field(default_factory=list)
+    reasons: Counter[str] = field(default_factory=Counter)
+    queues: set[str] = field(default_factory=set)
+
+    @property
+    def example(self) -> str:
+        """The reason of the most pods."""
+        return min(self.reasons, key=lambda text: (-self.reasons[text], text))
+
+
+def waiting(result: Result) -> str:
+    """Returns a table with a row for each cause: how many pods, why, which."""
+    found = causes(result)
+    rows = []
+    for cause in found[:MAX_CAUSES]:
+        others = len(cause.reasons) - 1
+        more = f' <span class="soft">({others:,} more like this, with other numbers)</span>' if others else ""
+        queues = ", ".join(f"<span{attribute('queue', name)}>{shown(name)}</span>" for name in sorted(cause.queues)[:8])
+        rows.append(
+            f'<td class="n">{len(cause.pods):,}</td><td>{shown(cause.example, MAX_REASON)}{more}</td>'
+            f"<td>{queues}</td><td>{names(cause.pods)}</td>"
+        )
+    if not rows:
+        return ""
+    table = html_table(("pods", "why", "queue", "which"), rows, "Waiting pods by cause")
+    left = len(found) - MAX_CAUSES
+    return table + (empty(f"and {left:,} causes more; -o json has all") if left > 0 else "")
+
+
+def causes(result: Result) -> list[Cause]:
+    """Returns the causes, that of the most pods first."""
+    found: dict[str, Cause] = {}
+    known: dict[tuple[str, str], str] = {}
+    for pod in sorted(result.pending, key=natural):
+        reason = result.pending[pod]
+        task = result.state.tasks.get(pod)
+        group = task.job.shown if task is not None and task.job is not None else ""
+        shape = known.get((reason, group))
+        if shape is None or pod in reason:
+            shape = known[reason, group] = _shape_of_cause(reason, pod, group)
+        cause = found.setdefault(shape, Cause())
+        cause.pods.append(pod)
+        cause.reasons[reason] += 1
+        if queue := queue_of(task):
+            cause.queues.add(queue)
+    return sorted(found.values(), key=lambda cause: (-len(cause.pods), natural(cause.pods[0])))
+
+
+def _shape_of_cause(reason: str, pod: str, group: str) -> str:
+    """Returns what equal causes have in common: the reason without the line about the gang, own names and numbers."""
+    text = _GANG.sub("", reason) or reason
+    for name in (pod, group):
+        text = text.replace(name, "…") if name else text
+    return without_numbers(text)
+
+
+MAX_GANGS = 100
+OPEN_GANGS = 20  # complete gangs that are shown without a click
+GANG_COLUMNS = ("gang", "queue", "", "pods with a node", "minimum", "waiting", "nodes", "a waiting pod")
+
+
+def gang_tables(result: Result) -> str:
+    """Returns a table of the gangs, with the nodes of each, or a pod that waits."""
+    found = gangs(result)
+    if not found:
+        return ""
+    starving = [job for job in found if job.is_starving]
+    complete = [job for job in found if not job.is_starving]
+    table = _gang_table(result, complete, "Gangs that have their minimum")
+    if len(complete) > OPEN_GANGS:
+        table = f"<details><summary>{len(complete):,} complete gangs</summary>{table}</details>"
+    head = f"<p>{len(complete):,} of {len(found):,} gangs have their minimum. In a bar: M minimum.</p>"
+    return head + _gang_table(result, starving, "Gangs that lack pods") + table
+
+
+def _gang_table(result: Result, jobs: Sequence[Job], caption: str) -> str:
+    rows = [_gang_row(result, job) for job in jobs[:MAX_GANGS]]
+    more = empty(f"and {len(jobs) - MAX_GANGS:,} more; -o json has all") if len(jobs) > MAX_GANGS else ""
+    return html_table(GANG_COLUMNS, rows, caption) + more if rows else ""
+
+
+def gangs(result: Result) -> list[Job]:
+    """Returns the groups with a minimum above 1, incomplete ones first, then by name."""
+    jobs = [job for job in result.state.jobs.values() if job.min_available > 1]
+    return sorted(jobs, key=lambda job: (not job.is_starving, natural(job.key)))
+
+
+def _gang_row(result: Result, job: Job) -> str:
+    names = result.state.nodes.names
+    nodes = Counter(names[task.node] for task in job.tasks.values() if task.node >= 0)
+    first = min((task.key for task in job.tasks.values() if result.state.needs_node(task)), default="")
+    waiting = job.count[Status.PENDING] + job.waiting
+    whole = max(len(job.tasks), job.min_available, 1)
+    drawn = bar([Piece(job.ready / whole, "q h0")], {"M": job.min_available / whole})
+    return (
+        f"<td{attribute('group', job.shown)}>{shown(job.shown)}</td>"
+        f"<td{attribute('queue', job.queue_name)}>{shown(job.queue_name)}</td><td>{drawn}</td>"
+        f'<td class="n">{job.ready:,} of {len(job.tasks):,}</td><td class="n">{job.min_available:,}</td>'
+        f'<td class="n">{waiting:,}</td><td>{counted(nodes) or "–"}</td><td>{pod_link(first) if first else "–"}</td>'
+    )
+
 
 MAX_PLACEMENTS = 300
 OPEN_PLACEMENTS = 30

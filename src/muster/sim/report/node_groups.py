@@ -11,7 +11,7 @@ from muster.model.groups import BoundApplication, NodeGroup, OverridePolicy, Pro
 from muster.model.natural_order import natural
 from muster.sim.report.elements import Piece, attribute, bar, empty, html_table, names, node_link, pod_link, shown
 from muster.sim.report.node_use import nodes_of
-from muster.sim.report.squares import totals
+from muster.sim.report.nodes import totals
 from muster.sim.result import Result
 
 MAX_MOVES = 100

@@ -12,8 +12,8 @@ import pytest
 from fakes.dashboard_site import Site
 from muster.sim.dashboard.access import Access
 from muster.sim.dashboard.answers import ANSWERS
+from muster.sim.dashboard.display import VIEWS
 from muster.sim.dashboard.openapi import description
-from muster.sim.dashboard.renderings import VIEWS
 from muster.sim.dashboard.server import Server
 
 DESCRIPTION = description()

@@ -12,9 +12,9 @@ from muster.kube.informer import Delta
 from muster.model.meta import Object, key
 from muster.model.pod_states import eviction_annotations
 from muster.sim.dashboard import answers
+from muster.sim.dashboard.display import VIEWS
+from muster.sim.dashboard.inputs import COMPUTED, observed
 from muster.sim.dashboard.live import DashboardService, History, _is_visible
-from muster.sim.dashboard.observe import COMPUTED, observed
-from muster.sim.dashboard.renderings import VIEWS
 from muster.sim.inputs import default_config, load_config
 from muster.store import Change
 

@@ -9,9 +9,8 @@ import pytest
 from muster.cluster.manifests import read_paths
 from muster.cycle.configure import configure
 from muster.sim.demo import CHAPTERS, chapters
+from muster.sim.demo.chapter import MANIFESTS, Chapter, Check, Stage, Step, in_words, on_nodes, text_of
 from muster.sim.demo.report import page
-from muster.sim.demo.stage import MANIFESTS, Stage, on_nodes, text_of
-from muster.sim.demo.story import Chapter, Check, Step, in_words
 
 FILES = sorted(p for folder in MANIFESTS.iterdir() for p in folder.iterdir())
 

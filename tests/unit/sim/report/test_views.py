@@ -9,12 +9,11 @@ from builders.files import full_cluster, manifests, scheduler
 from builders.manifests import Manifest, group, manifest, node, pod, queue
 from builders.pages import self_contained
 from muster.sim.api import simulate as simulate_files
-from muster.sim.report import gangs, nodes, queues, waiting
-from muster.sim.report.decisions import evictions, timeline
+from muster.sim.report import nodes, queues
+from muster.sim.report.decisions import causes, evictions, gang_tables, timeline, waiting
 from muster.sim.report.frame import Section, document
 from muster.sim.report.node_groups import node_groups, policies
-from muster.sim.report.pages import page
-from muster.sim.report.views import VIEWS
+from muster.sim.report.pages import VIEWS, page
 from muster.sim.result import Result
 from muster.sim.simulate import simulate
 
@@ -43,9 +42,9 @@ def test_what_needs_attention_comes_first() -> None:
 def test_reasons_that_differ_in_numbers_and_own_names_are_one_cause() -> None:
     wide = [pod(f"wide-{i}", cpu=10 + i) for i in range(5)]
     result = run(node("n1", cpu=2), *wide, pod("picky", nodeSelector={"a": "b"}))
-    found = waiting.causes(result)
+    found = causes(result)
     assert [len(cause.pods) for cause in found] == [5, 1]
-    assert words(waiting.render(result)).count("Insufficient cpu") == 1
+    assert words(waiting(result)).count("Insufficient cpu") == 1
 
 
 def test_a_queue_shows_its_parent_and_what_it_borrows() -> None:
@@ -69,7 +68,7 @@ def test_queues_that_are_their_own_parents_are_shown_once() -> None:
 def test_incomplete_gangs_come_first() -> None:
     jobs = [group("big", minMember=2), *[pod(f"big-{i}", "big", cpu=9) for i in range(2)]]
     jobs += [group("apt", minMember=2), *[pod(f"apt-{i}", "apt") for i in range(2)]]
-    text = words(gangs.render(run(node("n1", cpu=8), *jobs)))
+    text = words(gang_tables(run(node("n1", cpu=8), *jobs)))
     assert "1 of 2 gangs have their minimum." in text
     assert text.index("default/big") < text.index("default/apt")
     assert "n1 × 2" in text
