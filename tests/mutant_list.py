@@ -99,7 +99,7 @@ MUTANTS = [
            "return (-mine, -self.has, self.rank) < (-theirs, -other.has, other.rank)"),
     Mutant("groups/division.py", "minimums are filled only when there is more",
            "if replicas <= sum(least.values()):", "if replicas < sum(least.values()) - 1:"),
-    Mutant("groups/membership.py", "an exclusive node is in the newest group",
+    Mutant("groups/grouping.py", "an exclusive node is in the newest group",
            "for name in exclusive[1:]:", "for name in exclusive[:-1]:"),
     Mutant("groups/propagation.py", "a group that is named twice has its last weight",
            "max(entry.weight, found.weights.get(name, 0))", "entry.weight"),

@@ -15,7 +15,7 @@ from muster.groupctl.controllers.evictions import EvictionQueue
 from muster.groupctl.controllers.nodegroup import NodeGroupController
 from muster.groupctl.controllers.override import OverridePolicyController
 from muster.groupctl.controllers.propagation import PropagationPolicyController
-from muster.groups.binding import DOMAIN, PolicyLabels
+from muster.groups.applications import DOMAIN, PolicyLabels
 from muster.model.core import Node
 from muster.model.groups import OverridePolicy, PropagationPolicy
 from muster.model.kinds import decode

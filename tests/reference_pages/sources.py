@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from muster.groups.binding import DOMAIN
+from muster.groups.applications import DOMAIN
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "muster"
 # Random clusters for checks, the demo's and the benchmarks' objects: their labels mean nothing to muster.

@@ -112,7 +112,7 @@ def read_config_map(given: str) -> str:
 
 def webhook_is_alive(kubeconfig: str | None, context: str | None) -> bool:
     """Returns whether a webhook of muster is registered in the running cluster and has its Lease, in any namespace."""
-    from muster.groupctl.controllers.liveness import WebhookLiveness, webhook_lease_key
+    from muster.groupctl.liveness import WebhookLiveness, webhook_lease_key
     from muster.kube import Client, NoAccess, load
 
     async def look() -> bool:

@@ -11,8 +11,7 @@ from typing import Any
 
 import msgspec
 
-from muster.groups.applications import owner_kind
-from muster.groups.binding import DOMAIN
+from muster.groups.applications import DOMAIN, owner_kind
 from muster.model.core import Pod
 from muster.model.groups import OverridePolicy
 from muster.model.meta import controller

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cached_property
 
-from muster.groups.binding import BindingState, PolicyLabels, binding_state
+from muster.groups.applications import BindingState, PolicyLabels, binding_state
 from muster.groups.membership import Membership
-from muster.groups.policies import Policies
-from muster.groups.propagation import DOES_NOT_EXIST, HAS_NO_NODES, PropagationRules
+from muster.groups.propagation import DOES_NOT_EXIST, HAS_NO_NODES, Policies, PropagationRules
 from muster.model.core import Node, PodSpec
 from muster.model.groups import NodeGroup, PropagationPolicy
 from muster.model.selectors import asks_for

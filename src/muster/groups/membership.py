@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from muster.groups.binding import DOMAIN
+from muster.groups.applications import DOMAIN
 from muster.model.groups import NodeGroup, NodeGroupSpec
 from muster.model.meta import Object, seconds
 

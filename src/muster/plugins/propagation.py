@@ -29,10 +29,9 @@ from muster.engine.core.hooks import (
 from muster.engine.core.jobs import ALLOCATED_LIKE, Status, Task
 from muster.engine.core.nodes import NodeView
 from muster.engine.core.requirements import Requirement, waiting
-from muster.groups.applications import Application, OwnerLoop, Unit, application_of, unit_of
-from muster.groups.binding import PolicyLabels
+from muster.groups.applications import Application, OwnerLoop, PolicyLabels, Unit, application_of, unit_of
 from muster.groups.grouping import Grouping
-from muster.groups.policies import BoundPolicy, PlacementRefusal
+from muster.groups.propagation import BoundPolicy, PlacementRefusal
 from muster.groups.quota_usage import TOP_SCORE, QuotaUsage
 from muster.model.batch import APPLICATION_KINDS
 from muster.model.custom import CustomApplication, custom_kinds

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from muster.cluster.memory import MemoryStore
 from muster.groupctl.controllers.application_index import ApplicationIndex
-from muster.groups.applications import template_path
+from muster.groups.applications import BindingState, PolicyLabels, binding_state, template_path
 from muster.groups.assignment import EDITION, edition_name
-from muster.groups.binding import BindingState, PolicyLabels, binding_state
 from muster.groups.override import OverrideError, edition
 from muster.model.core import Pod
 from muster.model.custom import CustomApplication

@@ -9,8 +9,7 @@ from typing import Any
 
 from muster.config.names import suggest
 from muster.engine.core.session import Session
-from muster.groups.applications import template_path, template_values
-from muster.groups.binding import PolicyLabels, unusable_name
+from muster.groups.applications import PolicyLabels, template_path, template_values, unusable_name
 from muster.groups.override import OverrideError, edition, faults
 from muster.groups.override.policy import warnings
 from muster.groups.propagation import PolicyProblem, parse_propagation

@@ -12,8 +12,8 @@ from typing import Any
 
 from muster.groupctl.controllers.eviction_order import DELETION_COST, EVICT
 from muster.groupctl.controllers.nodegroup import FINALIZER
+from muster.groups.applications import DOMAIN, PolicyLabels
 from muster.groups.assignment import MEMBER, RETRY
-from muster.groups.binding import DOMAIN, PolicyLabels
 
 Plain = dict[str, Any]
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from muster.groupctl.controllers.object_cache import ObjectCache, ObjectChange, Ref
-from muster.groups.applications import OwnerLoop, owner_chain
+from muster.groups.applications import OwnerLoop, PolicyLabels, owner_chain
 from muster.groups.assignment import member_label
-from muster.groups.binding import PolicyLabels
 from muster.groups.grouping import Grouping
 from muster.groups.membership import changes_membership
 from muster.model.batch import APPLICATION_KINDS, ControllerRevision, Deployment, StatefulSet

@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 
 from muster.groupctl.controllers.object_cache import Ref
+from muster.groups.applications import DOMAIN
 from muster.groups.assignment import member_label
-from muster.groups.binding import DOMAIN
 from muster.model.batch import DaemonSet
 from muster.model.meta import key as key_of
 from muster.model.meta import timestamp

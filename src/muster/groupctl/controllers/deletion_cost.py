@@ -16,8 +16,7 @@ from collections.abc import Mapping, Sequence
 from muster.groupctl.controllers.eviction_order import DELETION_COST, eviction_order
 from muster.groupctl.controllers.propagation_status import Distribution
 from muster.groupctl.controllers.throttle import TokenBucket
-from muster.groups.applications import Application
-from muster.groups.binding import DOMAIN
+from muster.groups.applications import DOMAIN, Application
 from muster.groups.division import quotients
 from muster.groups.propagation import WEIGHTS, PropagationRules
 from muster.model.batch import Deployment, ReplicaSet, ReplicationController

@@ -15,8 +15,7 @@ from typing import Any
 import msgspec
 
 from muster.groupctl.controllers.object_cache import ObjectCache
-from muster.groups.applications import owner_ref, template_index, template_path, template_values
-from muster.groups.binding import DOMAIN
+from muster.groups.applications import DOMAIN, owner_ref, template_index, template_path, template_values
 from muster.groups.override import OverrideError, edition, outdated_fields
 from muster.groups.override.policy import Bases
 from muster.model.batch import ControllerRevision, DaemonSet, StatefulSet

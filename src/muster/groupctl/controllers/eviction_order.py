@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from muster.groupctl.controllers.object_cache import ObjectCache
-from muster.groups.binding import DOMAIN
+from muster.groups.applications import DOMAIN
 from muster.model.batch import Deployment, ReplicaSet, ReplicationController, StatefulSet
 from muster.model.core import Node, Pod, PodDisruptionBudget, readiness
 from muster.model.custom import ConfiguredApplication

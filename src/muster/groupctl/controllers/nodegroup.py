@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from muster.groupctl.controllers.object_cache import ObjectCache, ObjectChange
 from muster.groupctl.controllers.retries import Retries, ignore
+from muster.groups.applications import DOMAIN
 from muster.groups.assignment import MEMBER, member_label
-from muster.groups.binding import DOMAIN
 from muster.groups.membership import EXCLUSIVE, Membership, changes_membership, contains, is_exclusive, members
 from muster.model.core import Node, readiness
 from muster.model.groups import MemberStatus, NodeGroup, NodeGroupStatus

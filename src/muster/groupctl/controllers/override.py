@@ -34,9 +34,8 @@ from muster.groupctl.controllers.override_status import (
 from muster.groupctl.controllers.policy_controller import PolicyController, request_scheduling_retry
 from muster.groupctl.controllers.retries import ignore
 from muster.groupctl.controllers.throttle import STABLE_BEFORE_EVICTION_S, EvictionThrottle, Failure, RestartThrottle
-from muster.groups.applications import template_path
+from muster.groups.applications import BindingState, PolicyLabels, binding_state, template_path
 from muster.groups.assignment import EDITION, OPT_IN, edition_name
-from muster.groups.binding import BindingState, PolicyLabels, binding_state
 from muster.groups.override import faults
 from muster.groups.override.policy import Bases, unknown_targets, warnings
 from muster.groups.propagation import PolicyProblem

@@ -18,7 +18,7 @@ from muster.groupctl.controllers.application_index import ApplicationIndex
 from muster.groupctl.controllers.evictions import EvictionQueue
 from muster.groupctl.controllers.object_cache import Ref
 from muster.groupctl.controllers.retries import Retries
-from muster.groups.binding import DOMAIN, PolicyLabels, unusable_name
+from muster.groups.applications import DOMAIN, PolicyLabels, unusable_name
 from muster.groups.propagation import PolicyProblem
 from muster.model.core import Pod
 from muster.model.custom import CustomApplication

@@ -37,8 +37,7 @@ from muster.groupctl.controllers.replacements import (
 )
 from muster.groupctl.controllers.retries import ignore
 from muster.groupctl.controllers.throttle import STABLE_BEFORE_EVICTION_S, EvictionThrottle
-from muster.groups.applications import Application
-from muster.groups.binding import PolicyLabels
+from muster.groups.applications import Application, PolicyLabels
 from muster.groups.propagation import PolicyProblem, PropagationRules
 from muster.groups.quota_usage import QuotaUsage
 from muster.model.batch import DaemonSet, StatefulSet

@@ -12,13 +12,13 @@ from prometheus_client import Counter, Gauge
 from muster.groupctl.controllers.application_index import KINDS
 from muster.groupctl.controllers.dry_run import DryRunStore, Write
 from muster.groupctl.controllers.evictions import EvictionQueue
-from muster.groupctl.controllers.liveness import PlacerLiveness, WebhookLiveness
 from muster.groupctl.controllers.nodegroup import NodeGroupController
 from muster.groupctl.controllers.override import OverridePolicyController
 from muster.groupctl.controllers.propagation import PropagationPolicyController
 from muster.groupctl.controllers.reconcile_loop import Controller, ReconcileLoop, run_controllers
 from muster.groupctl.controllers.settings import ControllerSettings
 from muster.groupctl.controllers.throttle import TokenBucket
+from muster.groupctl.liveness import PlacerLiveness, WebhookLiveness
 from muster.model.core import Pod
 from muster.model.meta import Object, key
 from muster.process.application_kinds import Kinds

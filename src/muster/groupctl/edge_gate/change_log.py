@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 from muster.groupctl.grouping_cache import GroupingCache
 from muster.groupctl.owners import OwnerResolver
-from muster.groups.applications import OwnerLoop, owner_ref
-from muster.groups.binding import DOMAIN, PolicyLabels, hold_reason
+from muster.groups.applications import DOMAIN, OwnerLoop, PolicyLabels, hold_reason, owner_ref
 from muster.kube.backoff import Backoff
 from muster.kube.client import Client
 from muster.kube.informer import Delta

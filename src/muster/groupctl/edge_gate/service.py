@@ -18,12 +18,11 @@ from aiohttp import web
 from muster.groupctl.edge_gate import authentication
 from muster.groupctl.edge_gate.change_log import ChangeLog, ChangeRecorder
 from muster.groupctl.edge_gate.connections import Connections
-from muster.groupctl.edge_gate.edition_check import EditionCheck
 from muster.groupctl.edge_gate.metrics import Metrics
 from muster.groupctl.edge_gate.proxy import Proxy
 from muster.groupctl.edge_gate.settings import GateSettings
 from muster.groupctl.edge_gate.upstream import Upstream
-from muster.groupctl.edge_gate.visibility import PodVisibility
+from muster.groupctl.edge_gate.visibility import EditionCheck, PodVisibility
 from muster.groupctl.grouping_cache import GroupingCache
 from muster.groupctl.owners import OwnerResolver
 from muster.kube import config as access

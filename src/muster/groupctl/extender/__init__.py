@@ -2,6 +2,5 @@
 
 `cluster_index` indexes the objects that matter, `reservations` tracks pods between filter and binding and those that
 were refused because of reservations, `group_scheduling` answers filter, prioritize and preempt, `plugin_scores` asks
-muster's plugins, `server` serves HTTP, `lease_heartbeat` renews the Lease without an election, and `service` runs all
-of it and answers while this replica may not decide.
+muster's plugins, `server` serves HTTP, and `service` runs all of it and answers while this replica may not decide.
 """

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from muster.groupctl.grouping_cache import GroupingCache
+from muster.groupctl.grouping_cache import GroupingCache, UnitCounts
 from muster.groupctl.owners import FetchOwner, owner_lookup
-from muster.groupctl.unit_counts import UnitCounts
 from muster.groups.applications import Application, Unit, application_of
 from muster.groups.grouping import Grouping
-from muster.groups.policies import BoundPolicy, PlacementRefusal
+from muster.groups.propagation import BoundPolicy, PlacementRefusal
 from muster.model.batch import APPLICATION_KINDS
 from muster.model.core import Node, Pod
 from muster.model.custom import CustomApplication

@@ -15,10 +15,9 @@ from muster.groupctl.extender.cluster_index import ClusterIndex, is_pending
 from muster.groupctl.extender.plugin_scores import PluginScores, scaled
 from muster.groupctl.extender.reservations import RefusedPods, Reservations
 from muster.groupctl.owners import FetchOwner
-from muster.groups.applications import Application, OwnerLoop, unit_of
+from muster.groups.applications import Application, OwnerLoop, PolicyLabels, unbound_reason, unit_of
 from muster.groups.assignment import ASSIGNED
-from muster.groups.binding import PolicyLabels, unbound_reason
-from muster.groups.policies import BoundPolicy, PlacementRefusal
+from muster.groups.propagation import BoundPolicy, PlacementRefusal
 from muster.groups.quota_usage import Acceptance, QuotaUsage, score
 from muster.model.core import Pod
 from muster.model.custom import CustomApplication

@@ -22,15 +22,22 @@ from msgspec import Raw
 from muster.cycle.scheduler import Scheduler
 from muster.groupctl.extender.cluster_index import KINDS
 from muster.groupctl.extender.group_scheduling import GroupScheduling
-from muster.groupctl.extender.lease_heartbeat import LeaseHeartbeat
 from muster.groupctl.extender.plugin_scores import KINDS as SCORING
 from muster.groupctl.extender.plugin_scores import PluginScores
 from muster.groupctl.extender.reservations import wake
 from muster.groupctl.extender.server import ExtenderServer, Scheduling
 from muster.groupctl.extender.settings import ExtenderSettings
+from muster.groupctl.liveness import LeaseHeartbeat
 from muster.groupctl.owners import FetchOwner, OwnerResolver, owner_lookup
-from muster.groups.applications import OwnerLoop, application_of
-from muster.groups.binding import BindingState, PolicyLabels, binding_state, hold_reason, unbound_reason
+from muster.groups.applications import (
+    BindingState,
+    OwnerLoop,
+    PolicyLabels,
+    application_of,
+    binding_state,
+    hold_reason,
+    unbound_reason,
+)
 from muster.kube.store import KubeStore
 from muster.kube.writes import Writes
 from muster.model.core import Pod

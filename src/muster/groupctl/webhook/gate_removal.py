@@ -17,9 +17,8 @@ import msgspec
 from muster.groupctl.owners import OwnerResolver
 from muster.groupctl.webhook.mutator import Mutator
 from muster.groupctl.webhook.review import AdmissionResponse
-from muster.groups.applications import OwnerLoop
+from muster.groups.applications import OwnerLoop, hold_reason
 from muster.groups.assignment import UNBOUND, is_job_pod, without_gate
-from muster.groups.binding import hold_reason
 from muster.groups.override.json_patch import patch_between
 from muster.kube.client import Client
 from muster.kube.informer import Delta

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from muster.groupctl.extender.reservations import Reservations
-from muster.groupctl.unit_counts import UnitCounts
+from muster.groupctl.grouping_cache import UnitCounts
 from muster.groups.applications import Unit
 from muster.groups.assignment import ADMITTED
 from muster.groups.grouping import Grouping
-from muster.groups.policies import BoundPolicy
+from muster.groups.propagation import BoundPolicy
 from muster.groups.quota_usage import Acceptance, QuotaUsage
 from muster.kube.informer import Delta
 from muster.model.core import Pod

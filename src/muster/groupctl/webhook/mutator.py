@@ -14,7 +14,15 @@ from muster.groupctl.grouping_cache import GroupingCache
 from muster.groupctl.owners import OwnerResolver
 from muster.groupctl.webhook.group_slots import GroupSlots
 from muster.groupctl.webhook.review import AdmissionRequest, AdmissionResponse
-from muster.groups.applications import Application, OwnerLoop, template_path
+from muster.groups.applications import (
+    Application,
+    BindingState,
+    OwnerLoop,
+    PolicyLabels,
+    binding_state,
+    hold_reason,
+    template_path,
+)
 from muster.groups.assignment import (
     ADMITTED,
     EDITION,
@@ -27,10 +35,9 @@ from muster.groups.assignment import (
     pinned_node,
     without_gate,
 )
-from muster.groups.binding import BindingState, PolicyLabels, binding_state, hold_reason
 from muster.groups.override import OverrideError, edition, rules_for
 from muster.groups.override.json_patch import patch_between
-from muster.groups.policies import BoundPolicy, PlacementRefusal
+from muster.groups.propagation import BoundPolicy, PlacementRefusal
 from muster.model.core import Node, Pod
 from muster.model.groups import NodeGroup, OverridePolicy
 from muster.model.kinds import decode_as

@@ -20,8 +20,8 @@ from typing import Any
 import msgspec
 
 from muster.groupctl.webhook.metrics import Metrics
+from muster.groups.applications import DOMAIN
 from muster.groups.assignment import OPT_IN
-from muster.groups.binding import DOMAIN
 from muster.kube.client import Client
 from muster.process.certificates import IssuedTls, bundle, utc_now
 from muster.process.logs import Log

@@ -16,8 +16,7 @@ from muster.engine.core.podgroups import GROUP
 from muster.engine.core.state import State
 from muster.groupctl.owners import ObjectTables
 from muster.groupctl.webhook.review import AdmissionRequest, AdmissionResponse
-from muster.groups.applications import replicas_of, template_path, templates_of
-from muster.groups.binding import unusable_name
+from muster.groups.applications import replicas_of, template_path, templates_of, unusable_name
 from muster.groups.override import faults
 from muster.groups.override.policy import warnings as override_warnings
 from muster.groups.propagation import parse_propagation

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from muster.groups.binding import DOMAIN
+from muster.groups.applications import DOMAIN
 from muster.groups.override.pod_security import (
     CONTAINERS,
     Plain,

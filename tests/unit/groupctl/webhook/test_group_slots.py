@@ -13,7 +13,7 @@ from muster.groupctl.webhook.group_slots import UNSEEN_POD_TTL_S, GroupSlots
 from muster.groups.applications import Application
 from muster.groups.assignment import ASSIGNED
 from muster.groups.grouping import Grouping
-from muster.groups.policies import BoundPolicy
+from muster.groups.propagation import BoundPolicy
 from muster.kube.informer import Delta
 from muster.model.core import Node, Pod
 from muster.model.groups import NodeGroup, PropagationPolicy

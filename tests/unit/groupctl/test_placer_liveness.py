@@ -8,8 +8,7 @@ from typing import Any, cast
 
 import msgspec
 
-from muster.groupctl.controllers.liveness import PlacerLiveness
-from muster.groupctl.extender.lease_heartbeat import LeaseHeartbeat
+from muster.groupctl.liveness import LeaseHeartbeat, PlacerLiveness
 from muster.kube.client import Client
 from muster.process.settings import LeaseSettings
 from muster.store import errors

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import msgspec
 
-from muster.groupctl.controllers.liveness import WebhookLiveness, webhook_lease_key
-from muster.groups.binding import DOMAIN
+from muster.groupctl.liveness import WebhookLiveness, webhook_lease_key
+from muster.groups.applications import DOMAIN
 from muster.kube.client import Client
 from muster.store import errors
 

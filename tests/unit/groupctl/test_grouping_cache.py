@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders.node_groups import CITIES, groups, nginx_pod, nodes
-from muster.groupctl.unit_counts import UnitCounts
+from muster.groupctl.grouping_cache import UnitCounts
 from muster.groups.assignment import ASSIGNED
 from muster.groups.grouping import Grouping
 from muster.model.core import Node, Pod

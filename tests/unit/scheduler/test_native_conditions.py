@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from muster.cycle.native_status import Decided, condition_type, conditions, disrupted
 from muster.engine.core.native_groups import GROUPS
 from muster.model.meta import Condition, ObjectMeta
 from muster.model.native import CompositePodGroup, GroupStatus, NativePodGroup
+from muster.scheduler.native_conditions import Decided, condition_type, disrupted_conditions, updated_conditions
 
 WAITS = Decided(GROUPS, "d/g", False, "Unschedulable", "no node")
 STARTED = Decided(GROUPS, "d/g", True, "Unschedulable", "")
@@ -31,7 +31,7 @@ def group(version: str, *given: Condition, generation: int = 0) -> NativePodGrou
     ],
 )
 def test_the_condition_has_the_name_of_its_version(version: str, type_: str) -> None:
-    (made,) = conditions(group(version, generation=3), WAITS, 0.0)
+    (made,) = updated_conditions(group(version, generation=3), WAITS, 0.0)
     assert (made.type, made.status, made.reason, made.message) == (type_, "False", "Unschedulable", "no node")
     assert made.observed_generation == 3
     assert condition_type(CompositePodGroup()) == "CompositePodGroupInitiallyScheduled"
@@ -39,19 +39,19 @@ def test_the_condition_has_the_name_of_its_version(version: str, type_: str) -> 
 
 def test_only_the_first_version_goes_back_to_false() -> None:
     for version, status in (("v1alpha2", "False"), ("v1beta1", "True")):
-        started = group(version, *conditions(group(version), STARTED, 0.0))
-        (after,) = conditions(started, WAITS, 5.0)
+        started = group(version, *updated_conditions(group(version), STARTED, 0.0))
+        (after,) = updated_conditions(started, WAITS, 5.0)
         assert after.status == status
 
 
 def test_what_says_the_same_already_is_left_as_it_is() -> None:
-    given = group("v1alpha2", *conditions(group("v1alpha2"), WAITS, 0.0))
-    assert conditions(given, WAITS, 9.0) is given.status.conditions
-    assert conditions(given, NOTHING, 9.0) is given.status.conditions
+    given = group("v1alpha2", *updated_conditions(group("v1alpha2"), WAITS, 0.0))
+    assert updated_conditions(given, WAITS, 9.0) is given.status.conditions
+    assert updated_conditions(given, NOTHING, 9.0) is given.status.conditions
 
 
 def test_a_group_that_lost_pods_keeps_its_other_conditions() -> None:
-    given = group("v1beta1", *conditions(group("v1beta1"), STARTED, 0.0))
-    kinds = {c.type: (c.status, c.reason) for c in disrupted(given, "d/p is evicted", 5.0)}
+    given = group("v1beta1", *updated_conditions(group("v1beta1"), STARTED, 0.0))
+    kinds = {c.type: (c.status, c.reason) for c in disrupted_conditions(given, "d/p is evicted", 5.0)}
     assert kinds["DisruptionTarget"] == ("True", "PreemptionByScheduler")
     assert kinds["PodGroupInitiallyScheduled"] == ("True", "Scheduled")
