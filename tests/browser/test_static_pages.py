@@ -13,7 +13,7 @@ from builders.replays import example
 from fakes.sweep_cells import finished
 from muster.sim.api import explain, simulate
 from muster.sim.demo import chapters
-from muster.sim.demo.report import page as demo_page
+from muster.sim.demo import page as demo_page
 from muster.sim.replay.page import page as replay_page
 from muster.sim.report import explanation
 from muster.sim.report.frame import document

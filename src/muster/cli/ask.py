@@ -63,9 +63,8 @@ def ask(
     change the cluster first, in this order.
     """
     from muster.cli.answer import console, print_json
-    from muster.cli.configuration import config_from_flag, config_from_objects, load_and_report
     from muster.cli.progress import progress
-    from muster.cli.reading import BadInput, log, read_manifests
+    from muster.cli.reading import BadInput, config_from_flag, config_from_objects, load_and_report, log, read_manifests
     from muster.model.finding import InputError
     from muster.process.memory import keep_freed_memory
     from muster.sim.api import question

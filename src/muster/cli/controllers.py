@@ -56,9 +56,8 @@ def plan(
     used.
     """
     from muster.cli.answer import console, print_json, row, table, waiting
-    from muster.cli.configuration import config_from_flag, config_from_objects, load_and_report
     from muster.cli.live import read_cluster, webhook_is_alive
-    from muster.cli.reading import read_manifests
+    from muster.cli.reading import config_from_flag, config_from_objects, load_and_report, read_manifests
     from muster.sim.applied import overlaid
     from muster.sim.plan import plan as played
 

@@ -90,7 +90,7 @@ def _tls(settings: DashboardSettings, log: Log) -> ssl.SSLContext | None:
 
 def _texts(configs: Sequence[str]) -> list[ConfigText]:
     """Reads the configurations of -c; stops if one cannot be used."""
-    from muster.cli.configuration import config_from_flag, load_and_report
+    from muster.cli.reading import config_from_flag, load_and_report
 
     texts = [text for text in map(config_from_flag, dict.fromkeys(configs)) if text is not None]
     for text in texts:
@@ -102,8 +102,7 @@ def _files(
     files: Sequence[str], configs: Sequence[str], settings: DashboardSettings, now: float | None, keep_going: bool,
     log: Log,
 ) -> Source:  # fmt: skip
-    from muster.cli.configuration import config_from_objects, load_and_report
-    from muster.cli.reading import read_manifests
+    from muster.cli.reading import config_from_objects, load_and_report, read_manifests
     from muster.sim.dashboard.inputs import ClusterInput
     from muster.sim.dashboard.sources import FileSource
     from muster.sim.inputs import config_for, start_time, usable_cluster
@@ -129,10 +128,9 @@ def _replay(
     traces: Sequence[str], nodes: tuple[str, ...], files: tuple[str, ...], configs: Sequence[str],
     settings: DashboardSettings, keep_going: bool,
 ) -> Source:  # fmt: skip
-    from muster.cli.configuration import config_from_objects
-    from muster.cli.reading import BadInput, print_findings
+    from muster.cli.options import read_traces
+    from muster.cli.reading import BadInput, config_from_objects, print_findings
     from muster.cli.replay import read_replay_cluster
-    from muster.cli.trace_options import read_traces
     from muster.model.finding import InputError
     from muster.sim.dashboard.inputs import ReplayInput
     from muster.sim.dashboard.sources import ReplaySource

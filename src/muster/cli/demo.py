@@ -34,9 +34,8 @@ def demo(report: Path, form: str, verbosity: int) -> None:
     from muster.cli.answer import console, print_json
     from muster.cli.origin import origin_rows
     from muster.cli.reading import BadInput
-    from muster.sim.demo import chapters
+    from muster.sim.demo import chapters, page
     from muster.sim.demo.chapter import MANIFESTS
-    from muster.sim.demo.report import page
 
     out = console()
     played = []

@@ -74,8 +74,7 @@ def explain(
     another. The options --clone-node, --set, --cordon and --remove change the input first, in this order.
     """
     from muster.cli.answer import console, print_json, waiting
-    from muster.cli.configuration import config_from_flag, config_from_objects, load_and_report
-    from muster.cli.reading import BadInput, log, read_manifests
+    from muster.cli.reading import BadInput, config_from_flag, config_from_objects, load_and_report, log, read_manifests
     from muster.model.finding import InputError
     from muster.sim.api import explain as run
     from muster.sim.changes import changed

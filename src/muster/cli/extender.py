@@ -37,8 +37,7 @@ def extender(files: tuple[str, ...], settings: ExtenderSettings, keep_going: boo
     cluster in manifests, without -f for the live cluster. On loopback and with -f it uses plain HTTP, on any other
     address HTTPS with client certificates.
     """
-    from muster.cli.configuration import scheduler_of
-    from muster.cli.reading import BadInput
+    from muster.cli.reading import BadInput, scheduler_of
     from muster.process.certificates import FileTls
     from muster.process.listener.limits import is_loopback
     from muster.process.logs import Log

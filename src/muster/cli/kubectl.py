@@ -130,8 +130,7 @@ def _explain() -> click.Command:
 
 def _waiting_pods(shown: Shown, values: dict[str, Any]) -> list[str]:
     """Returns the first waiting pod of each selected group, in the order in which the scheduler serves them."""
-    from muster.cli.configuration import config_from_objects, load_and_report
-    from muster.cli.reading import BadInput
+    from muster.cli.reading import BadInput, config_from_objects, load_and_report
     from muster.cli.selection import read_files_or_live
     from muster.sim.api import queues
 

@@ -157,7 +157,7 @@ def _has_default_queue(kubeconfig: str | None, context: str | None) -> bool:
 
 def _configuration(path: str | None) -> str:
     """Returns the text for the ConfigMap; an invalid configuration is refused here, not in the cluster."""
-    from muster.cli.configuration import config_from_flag, load_and_report
+    from muster.cli.reading import config_from_flag, load_and_report
     from muster.config.loader import DEFAULT
     from muster.config.source import find_configuration
     from muster.model.yamltext import dump

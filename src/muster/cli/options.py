@@ -1,8 +1,8 @@
-"""Options that several commands share."""
+"""Options that several commands share, and the reading of traces by theirs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,8 +14,11 @@ from muster.cli.flags import option, options_of
 from muster.process.settings import CONFIG, ClusterSettings
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from muster.sim.changes import Changes
     from muster.sim.filters import Filter
+    from muster.sim.traces.table import Trace
 
 F = TypeVar("F", bound=Callable[..., object])
 Command = Callable[..., None]
@@ -213,3 +216,45 @@ def now(command: F) -> F:
         "--now", type=Moment(), metavar="TIME",
         help="The start of the clock. Default: the latest timestamp in the input.",
     )(command)  # fmt: skip
+
+
+MAX_FINDINGS = 10
+
+
+def trace_options(command: F) -> F:
+    """`--format`, `--columns` and `--strict`, as the keywords of `read_traces`."""
+    for decorate in (
+        click.option("--strict", is_flag=True, help="Stop at the first bad row. Default: bad rows are left out."),
+        click.option("--columns", default="", metavar="KEY=COLUMN,…", help="The columns of a CSV or Parquet file, "
+                     "such as submit=timestamp,gpus=num_gpus. docs/tasks/traces.md has all keys."),
+        click.option("--format", "trace_format", default="", metavar="NAME", help="The format of the trace, if it is "
+                     "not found by itself: openb, philly, helios, acme, pai, spot, tiresias, swf, …"),
+    ):  # fmt: skip
+        command = decorate(command)
+    return command
+
+
+def read_traces(paths: Sequence[str], *, trace_format: str = "", columns: str = "", strict: bool = False) -> Trace:
+    """Reads traces and reports rows that are left out on stderr. Stops the command if there is nothing to use."""
+    from muster.cli.answer import plural, waiting
+    from muster.cli.reading import BadInput
+    from muster.model.finding import InputError
+    from muster.sim.traces.jobs import parse_columns
+    from muster.sim.traces.read import read_trace
+
+    try:
+        with waiting("reading"):
+            found = read_trace(
+                paths, format=trace_format, columns=parse_columns(columns) if columns else None, strict=strict
+            )
+    except InputError as fault:
+        for finding in fault.findings[:MAX_FINDINGS]:
+            click.echo(str(finding), err=True)
+        raise BadInput(f"muster: {fault.message}") from None
+    for finding in found.findings[:MAX_FINDINGS]:
+        click.echo(str(finding), err=True)
+    if found.bad_rows:
+        more = f", {MAX_FINDINGS} are shown" if found.bad_rows > MAX_FINDINGS else ""
+        bad, jobs = plural(found.bad_rows, "bad row"), plural(len(found), "job")
+        click.echo(f"left out: {bad}{more}; read: {jobs}", err=True)
+    return found

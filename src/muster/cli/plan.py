@@ -55,8 +55,7 @@ def plan(
     pods that are bound, moved, evicted or waiting because of them, by group. Nothing is written to the cluster.
     """
     from muster.cli.answer import console, print_json, waiting
-    from muster.cli.configuration import config_from_flag, config_from_objects, load_and_report
-    from muster.cli.reading import BadInput, log, read_manifests
+    from muster.cli.reading import BadInput, config_from_flag, config_from_objects, load_and_report, log, read_manifests
     from muster.model.finding import InputError
     from muster.sim.api import plan as run
 

@@ -56,8 +56,7 @@ def queues(
     that the next cycle gives. The second table has the share of each queue.
     """
     from muster.cli.answer import console, print_json, waiting
-    from muster.cli.configuration import config_from_flag, config_from_objects, load_and_report
-    from muster.cli.reading import BadInput, log
+    from muster.cli.reading import BadInput, config_from_flag, config_from_objects, load_and_report, log
     from muster.config.names import suggest
     from muster.model.finding import InputError
     from muster.sim.api import queues as run

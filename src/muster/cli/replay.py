@@ -11,8 +11,7 @@ import click
 
 from muster.cli import options
 from muster.cli.help import Command
-from muster.cli.options import DURATION
-from muster.cli.trace_options import read_traces, trace_options
+from muster.cli.options import DURATION, read_traces, trace_options
 
 if TYPE_CHECKING:
     from muster.cluster.manifests import Manifests
@@ -83,8 +82,7 @@ def replay(
     and restarted. The result is the same for the same input; measured times go to stderr and to --timings.
     """
     from muster.cli.answer import waiting
-    from muster.cli.configuration import config_from_flag, config_from_objects, load_and_report
-    from muster.cli.reading import BadInput, print_findings
+    from muster.cli.reading import BadInput, config_from_flag, config_from_objects, load_and_report, print_findings
     from muster.model.finding import InputError
     from muster.process.memory import keep_freed_memory
     from muster.sim.replay.files import check_folder, check_path, write_jobs, write_samples

@@ -69,9 +69,8 @@ def simulate(
 
     The options --clone-node, --set, --cordon and --remove change the input before it is simulated, in this order.
     """
-    from muster.cli.configuration import config_from_flag, config_from_objects, load_and_report
     from muster.cli.progress import pods_placed
-    from muster.cli.reading import BadInput, log, read_manifests
+    from muster.cli.reading import BadInput, config_from_flag, config_from_objects, load_and_report, log, read_manifests
     from muster.model.finding import InputError
     from muster.process.memory import keep_freed_memory
     from muster.sim.api import simulate as run

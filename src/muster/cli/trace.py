@@ -10,8 +10,7 @@ import click
 
 from muster.cli import options
 from muster.cli.help import Group
-from muster.cli.options import DURATION
-from muster.cli.trace_options import trace_options
+from muster.cli.options import DURATION, trace_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -159,7 +158,7 @@ def show(traces: tuple[str, ...], form: str, verbosity: int, typical_pods: bool,
     `muster trace make` writes. Any other CSV or Parquet file is read with --columns.
     """
     from muster.cli.answer import print_json
-    from muster.cli.trace_options import read_traces
+    from muster.cli.options import read_traces
     from muster.sim.traces.summary import summary
 
     read = read_traces(traces, **reading)

@@ -51,8 +51,7 @@ def validate(
     have no effect or an unexpected one. The exit code is 1 if there is an error.
     """
     from muster.cli.answer import console, print_json, waiting
-    from muster.cli.configuration import config_from_flag, config_from_objects, warn
-    from muster.cli.reading import BadInput
+    from muster.cli.reading import BadInput, config_from_flag, config_from_objects, warn
     from muster.model.finding import InputError
     from muster.model.yamltext import dump
     from muster.sim.api import validate as run

@@ -21,9 +21,8 @@ def webhook(settings: WebhookSettings, verbosity: int) -> None:
     command writes the CA of its certificates into them, which it creates and renews itself. If it does not run, objects
     are created unchanged. It runs until SIGTERM.
     """
-    from muster.cli.configuration import scheduler_of
     from muster.cli.live import run_until_stopped
-    from muster.cli.reading import BadInput
+    from muster.cli.reading import BadInput, scheduler_of
     from muster.groupctl.webhook.service import WebhookService
     from muster.process.logs import Log
 

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from muster.sim.traces.chunks import ROWS_AT_ONCE, BadRows, Chunk
-from muster.sim.traces.column_map import KEYS
+from muster.sim.traces.jobs import KEYS
 from muster.sim.traces.source import READ_ERRORS, unusable
 from muster.sim.traces.table import FloatArray, IntArray
 

@@ -13,8 +13,7 @@ from muster.model.finding import InputError
 from muster.model.meta import ObjectMeta, ResourceList
 from muster.sim.inputs import usable_cluster
 from muster.sim.traces.chunks import BadRows, Chunk, delimited, delimiter_of, text_lines
-from muster.sim.traces.column_map import KEYS, resolve
-from muster.sim.traces.jobs import read_jobs
+from muster.sim.traces.jobs import KEYS, read_jobs, resolve
 from muster.sim.traces.names import job_names
 from muster.sim.traces.source import READ_ERRORS, file_name, open_source, unusable
 

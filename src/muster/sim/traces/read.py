@@ -25,7 +25,6 @@ from muster.sim.traces.chunks import (
     split,
     text_lines,
 )
-from muster.sim.traces.column_map import KEYS, ColumnMap, resolve
 from muster.sim.traces.formats import (
     COLUMNS_OF_PHILLY,
     COLUMNS_OF_SWF,
@@ -36,7 +35,7 @@ from muster.sim.traces.formats import (
     philly_chunks,
     swf_chunks,
 )
-from muster.sim.traces.jobs import read_jobs
+from muster.sim.traces.jobs import KEYS, ColumnMap, read_jobs, resolve
 from muster.sim.traces.names import job_names, valid_names
 from muster.sim.traces.source import READ_ERRORS, file_name, open_source, unusable
 from muster.sim.traces.table import FloatArray, IntArray, Trace

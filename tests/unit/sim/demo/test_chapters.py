@@ -8,9 +8,8 @@ import pytest
 
 from muster.cluster.manifests import read_paths
 from muster.cycle.configure import configure
-from muster.sim.demo import CHAPTERS, chapters
+from muster.sim.demo import CHAPTERS, chapters, page
 from muster.sim.demo.chapter import MANIFESTS, Chapter, Check, Stage, Step, in_words, on_nodes, text_of
-from muster.sim.demo.report import page
 
 FILES = sorted(p for folder in MANIFESTS.iterdir() for p in folder.iterdir())
 
