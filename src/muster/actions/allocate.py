@@ -27,6 +27,7 @@ from muster.engine.placement.node_sets import FAILED, divide_nodes
 from muster.engine.placement.trace import fit_error
 
 NAME = "allocate"
+_PENDING = int(Status.PENDING)
 
 
 def run(session: Session) -> None:
@@ -149,6 +150,8 @@ def eligible(session: Session) -> dict[str, list[Task]]:
             if enqueues:
                 continue
             job.phase = "Inqueue"
+        if job.count[_PENDING] == job.best_effort_pending:
+            continue
         tasks = [t for t in candidates(job) if not t.best_effort]
         if not tasks or (job.key in session.promises.kept and not session.ready(job)):
             continue  # nothing to place, or its minimum is promised: the pods above the minimum must wait for that

@@ -68,7 +68,8 @@ def _waiting(session: Session) -> dict[str, list[Task]]:
     for job in session.active.values():
         if job.is_pending or not (job.best_effort_pending or job.waiting) or session.valid(job) is not None:
             continue
-        _take_back(session, job)
+        if job.waiting:
+            _take_back(session, job)
         tasks = [task for task in candidates(job) if task.best_effort]
         if tasks:
             waiting[job.key] = session.in_order(tasks)
@@ -82,8 +83,6 @@ def _take_back(session: Session, job: Job) -> None:
     def promised(move: Move) -> bool:
         return move.kind == MoveKind.PIPELINE and move.job is job and move.task.best_effort and job.key not in kept
 
-    if not job.waiting:
-        return
     for moves in (session.reserved, session.committed):
         for move in filter(promised, moves):
             revert(session, move)

@@ -82,7 +82,7 @@ class QueueJobs:
         entries = self._in_order
         while entries:
             other = entries[-1][1]
-            if kinds.get(other.key) != kind or self._next_is_back() or other.key in self._class_of:
+            if kinds.get(other.key) is not kind or self._next_is_back() or other.key in self._class_of:
                 break
             taken.append(other)
             entries.pop()

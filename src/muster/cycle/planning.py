@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from operator import attrgetter
 
@@ -44,14 +44,14 @@ def plan_of(session: Session) -> Plan:
         plan.pipelined.update((t.key, names[n]) for t, n in zip(move.tasks, move.nodes, strict=True))
     plan.nominated = dict(plan.pipelined) if session.volcano else session.promises.nominations
     _effects(session, plan)
-    bound = _bound(session)
+    jobs = PlannedJobs(session, plan)
     if not session.explains:
         for job in {**session.state.unsettled.jobs, **session.active}.values():
-            _plan_job(session, job, plan, bound)
+            jobs.add(job)
         return plan
     for job in session.state.jobs.values():
         if job.settled != job.generation:
-            _plan_job(session, job, plan, bound)
+            jobs.add(job)
         elif job.tasks:
             plan.conditions[job.key] = _READY
     for key, reason in session.state.set_aside.items():
@@ -96,25 +96,52 @@ def _add_effects(session: Session, plan: Plan, task: Task, writers: Sequence[Bin
             plan.shares[task.key] = shares
 
 
-def _plan_job(session: Session, job: Job, plan: Plan, bound: Mapping[str, int]) -> None:
-    unbound = job.count[_PENDING] + job.count[_PIPELINED] + job.count[_ALLOCATED]
-    waiting = [] if unbound == bound.get(job.key, 0) else [
-        t for t in job.tasks.values()
-        if t.status in _UNBOUND and t.key not in plan.binds
-    ]  # fmt: skip
-    ready = job.queue is not None and session.ready(job)
-    unschedulable = bool(waiting) and not ready
-    if session.explains:
-        _report(session, job, plan, waiting, ready)
-    phase = phase_at_close(job, unschedulable=unschedulable)
-    if phase != session.phases.get(job.key, job.phase):
-        plan.phases[job.key] = phase
-    elif ready and not unbound and not job.is_pending:
-        job.settled = job.generation
+class PlannedJobs:
+    """Adds jobs to a plan: their phases, the reasons of their pods and the conditions of their groups."""
+
+    def __init__(self, session: Session, plan: Plan) -> None:
+        self._session = session
+        self._plan = plan
+        self._bound = _bound(session)
+        # What jobs of one pod have in common (`single_jobs`) → whether they are ready, and their phase
+        self._known: dict[tuple[object, ...], tuple[bool, str]] = {}
+
+    def add(self, job: Job) -> None:
+        session, plan, count = self._session, self._plan, job.count
+        unbound = count[_PENDING] + count[_PIPELINED] + count[_ALLOCATED]
+        waiting = [] if unbound == self._bound.get(job.key, 0) else [
+            t for t in job.tasks.values()
+            if t.status in _UNBOUND and t.key not in plan.binds
+        ]  # fmt: skip
+        kind = session.kinds.get(job.key)
+        if kind is None:
+            ready, phase = self._at_close(job, bool(waiting))
+        else:
+            (task,) = job.tasks.values()
+            same = kind, task.status, job.phase, bool(waiting)
+            known = self._known.get(same)
+            if known is None:
+                known = self._known[same] = self._at_close(job, bool(waiting))
+            ready, phase = known
+        if session.explains:
+            _report(session, job, plan, waiting, ready)
+        if phase != session.phases.get(job.key, job.phase):
+            plan.phases[job.key] = phase
+        elif ready and not unbound and not job.is_pending:
+            job.settled = job.generation
+
+    def _at_close(self, job: Job, waits: bool) -> tuple[bool, str]:
+        """Returns whether the job is ready, and its phase after the cycle."""
+        ready = job.queue is not None and self._session.ready(job)
+        return ready, phase_at_close(job, unschedulable=waits and not ready)
 
 
 def _report(session: Session, job: Job, plan: Plan, waiting: list[Task], ready: bool) -> None:
     """Adds the reasons of the job's pods and the condition of its group to the plan."""
+    if job.tasks and not waiting:
+        if ready:
+            plan.conditions[job.key] = _READY
+        return
     gang = gang_line(job, waiting) if waiting and not ready else ""
     is_gang = max(job.min_available, job.roles_total) > 1
     origins: list[tuple[bool, str, str]] = []
@@ -132,8 +159,6 @@ def _report(session: Session, job: Job, plan: Plan, waiting: list[Task], ready: 
         _, pod, why = min(origins)
         text = f"{gang} Origin reason is {pod}: {why}"
         plan.conditions[job.key] = Condition("Unschedulable", "NotEnoughResources", text, pod, why)
-    elif job.tasks and ready and not waiting:
-        plan.conditions[job.key] = _READY
     elif not job.tasks and job.is_pending and (refusal := _refusal(job)) is not None:
         # Volcano's controller creates the pods of a Job when its group is admitted.
         plan.conditions[job.key] = Condition("Unschedulable", "NotEnoughResources", refusal.text)

@@ -5,27 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from muster.engine.core.jobs import Job, Status
+from muster.engine.core.jobs import Job
+from muster.engine.core.single_jobs import SingleKind
 
 if TYPE_CHECKING:
     from muster.engine.core.hooks import JobOrder
 
-_PENDING = int(Status.PENDING)
-
 
 class JobKeys:
-    """`kinds`: jobs of one pending pod that get the same answers (`single_jobs`)."""
+    """`kinds`: jobs of one pod that get the same answers (`single_jobs`)."""
 
-    def __init__(self, plugins: Sequence[JobOrder], kinds: Mapping[str, int]) -> None:
+    def __init__(self, plugins: Sequence[JobOrder], kinds: Mapping[str, SingleKind]) -> None:
         self._plugins = plugins
         self._kinds = kinds
-        self._of_kind: dict[int, tuple[float, ...]] = {}
+        self._of_kind: dict[SingleKind, tuple[float, ...]] = {}
         self._of_job: dict[str, tuple[int, tuple[float, ...]]] = {}  # job → its generation, its key
 
     def of(self, job: Job) -> tuple[float, ...]:
         """Returns the answers of the plugins, in their order."""
         kind = self._kinds.get(job.key)
-        if kind is not None and job.count[_PENDING]:
+        if kind is not None and job.count[kind.status]:
             found = self._of_kind.get(kind)
             if found is None:
                 found = self._of_kind[kind] = self._ask(job)

@@ -15,6 +15,7 @@ from which cached answers learn which columns to compute again.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import cast
@@ -30,6 +31,8 @@ from muster.engine.core.resources import exact_sum, exact_sums
 from muster.model.core import Node
 from muster.model.quantity import whole
 from muster.model.requests import amounts
+
+_FEW = 4  # columns that are changed one by one: for more, one call over all of them is faster
 
 
 class MoveKind(IntEnum):
@@ -289,9 +292,13 @@ class Nodes:
             self.rows[:, node] += delta if sign > 0 else -delta
             self.log.append(node)
             return
-        index, counts = np.unique(np.asarray(nodes, np.int64), return_counts=True)
-        self.rows[:, index] += delta[:, None] * (sign * counts)[None, :]
-        self.log.extend(index.tolist())
+        counts = Counter(nodes)
+        if len(counts) <= _FEW:
+            for node, count in counts.items():
+                self.rows[:, node] += delta * (sign * count)
+        else:
+            self.rows[:, list(counts)] += delta[:, None] * (sign * np.array(list(counts.values())))
+        self.log.extend(counts)
 
     def observe(self, task: Task, sign: int) -> None:
         """Adds (+1) or removes (−1) a task that the cluster reports on a node, outside any cycle."""

@@ -41,7 +41,7 @@ from muster.engine.core.hooks import (
 )
 from muster.engine.core.job_order import JobKeys
 from muster.engine.core.jobs import Attempt, Job, Queue, Shape, Status, Task
-from muster.engine.core.single_jobs import single_kinds
+from muster.engine.core.single_jobs import SingleKind, single_kinds
 from muster.engine.core.state import State
 from muster.engine.core.statement import Move, Statement, revert
 from muster.engine.core.task_order import in_order
@@ -60,6 +60,7 @@ Log = Callable[[int, Message], None]
 # Measures how long a plugin or action (the first name) takes for a step (the second).
 Measure = Callable[[str, str], AbstractContextManager[None]]
 _NOT_ADMITTED = Reason("not-admitted", "the group is not admitted")  # where no reasons are given
+_PENDING = int(Status.PENDING)  # looked up for every job in every cycle
 OPEN, CLOSE, ACTION = "OnSessionOpen", "OnSessionClose", "action"
 
 
@@ -98,10 +99,11 @@ class Session:
         # The jobs that may need a decision; most jobs of a large cluster only run.
         self.active: dict[str, Job] = state.active(config, classes_in)
         self._taken: list[Job] = []
-        # Jobs of one pending pod → their kind: see `single_kinds`.
+        # Jobs of one pod → their kind: see `single_kinds`.
         self.kinds = single_kinds(self.active, state.objects["PodGroup"]) if equal_answers else {}
         # The same while all answers about jobs of a kind are equal: with deadlines they depend on time.
         self.timeless_kinds = {} if self.tiers.flat(Deadlines) else self.kinds
+        self._valid_kinds: set[SingleKind] = set()
         self.phases = {key: job.phase for key, job in self.active.items()}
         self.queues: dict[str, Queue] = dict(sorted(state.queues.items()))
         self._signatures: dict[object, int] = {}
@@ -221,10 +223,15 @@ class Session:
         return asked if plugins_only else (*asked, job.created, job.key)
 
     def valid(self, job: Job) -> Reason | None:
+        kind = self.timeless_kinds.get(job.key)
+        if kind is not None and kind in self._valid_kinds and kind.holds(job):
+            return None
         for plugin in self._valid:
             reason = plugin.valid(job)
             if reason is not None:
                 return reason
+        if kind is not None and kind.holds(job):
+            self._valid_kinds.add(kind)
         return None
 
     def missing(self, job: Job) -> int:
@@ -393,6 +400,6 @@ def _vote(tiers: Sequence[Sequence[H]], ask: Callable[[H], Vote]) -> H | None:
 
 def candidates(job: Job) -> list[Task]:
     """Pods of the job that wait for a node: pending, not gated."""
-    if not job.count[Status.PENDING]:
+    if not job.count[_PENDING]:
         return []
     return [t for t in job.tasks.values() if t.status == Status.PENDING and not t.gated]

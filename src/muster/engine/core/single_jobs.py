@@ -1,4 +1,4 @@
-"""Jobs of one pending pod, by kind. Jobs of one kind differ only in their names and times.
+"""Jobs of one pod that is pending or terminating, by kind. Jobs of one kind differ only in their names and times.
 
 Every pod without a group and an owner is such a job. All plugins of muster give the jobs of a kind the same answers, as
 long as these do not depend on time, so that actions ask about one of them and decide about many. Plugins of other
@@ -14,34 +14,52 @@ import msgspec
 from muster.engine.core.jobs import Job, Status, Task
 from muster.model.meta import Object
 
-_PENDING = int(Status.PENDING)
+_PENDING, _RELEASING = int(Status.PENDING), int(Status.RELEASING)
 _encode = msgspec.json.Encoder().encode
 
 
-def single_kinds(jobs: Mapping[str, Job], groups: Mapping[str, Object]) -> dict[str, int]:
-    """Returns the kinds of those jobs that have one: job → number of its kind. `groups` are the PodGroup objects."""
-    found: dict[str, int] = {}
-    numbers: dict[tuple[object, ...], int] = {}
+class SingleKind:
+    """A kind of jobs in one cycle. `status`: of their pods when the cycle opens."""
+
+    __slots__ = ("status",)
+
+    def __init__(self, status: Status) -> None:
+        self.status = status
+
+    def holds(self, job: Job) -> bool:
+        """Returns whether the job is still as the jobs of its kind are when the cycle opens."""
+        return job.count[self.status] > 0
+
+
+def single_kinds(jobs: Mapping[str, Job], groups: Mapping[str, Object]) -> dict[str, SingleKind]:
+    """Returns the kinds of those jobs that have one. `groups` are the PodGroup objects."""
+    found: dict[str, SingleKind] = {}
+    known: dict[tuple[object, ...], SingleKind] = {}
     for key, job in jobs.items():
-        if not job.count[_PENDING] or len(job.tasks) != 1:
+        if len(job.tasks) != 1 or not (job.count[_PENDING] or job.count[_RELEASING]):
             continue
-        plain = job.kind
+        (task,) = job.tasks.values()
+        plain, same = job.kind, None
         if plain is None:
-            kind = _kind(job) if job.min_available <= 1 and key in groups else None
-        else:
-            kind = (plain, job.phase) if plain.together and not single_task(job).nominated else None
-        if kind is not None:
-            found[key] = numbers.setdefault(kind, len(numbers))
+            if task.status == _PENDING and job.min_available <= 1 and key in groups:
+                same = _kind(job, task)
+        elif plain.together and not task.nominated:
+            same = (plain, job.phase, task.status, task.node < 0)
+        if same is not None:
+            kind = known.get(same)
+            if kind is None:
+                kind = known[same] = SingleKind(task.status)
+            found[key] = kind
     return found
 
 
-def runs_of_kind(kinds: Mapping[str, int], jobs: Sequence[Job]) -> Iterator[Sequence[Job]]:
+def runs_of_kind(kinds: Mapping[str, SingleKind], jobs: Sequence[Job]) -> Iterator[Sequence[Job]]:
     """Yields the jobs in their order: jobs of one kind that follow each other together, every other job alone."""
     at = 0
     while at < len(jobs):
         kind, end = kinds.get(jobs[at].key), at + 1
         if kind is not None:
-            while end < len(jobs) and kinds.get(jobs[end].key) == kind:
+            while end < len(jobs) and kinds.get(jobs[end].key) is kind:
                 end += 1
         yield jobs[at:end]
         at = end
@@ -52,12 +70,11 @@ def single_task(job: Job) -> Task:
     return task
 
 
-def _kind(job: Job) -> tuple[object, ...] | None:
+def _kind(job: Job, task: Task) -> tuple[object, ...] | None:
     """Returns what a plugin may read of a job with a PodGroup, but its name and times; None if the job has no kind.
 
     Jobs with roles, sub-groups, owners, volumes or a promised node have none: they differ anyway.
     """
-    task = single_task(job)
     group, pod, shape = job.group, task.pod.metadata, task.shape
     spec = group.spec
     if (

@@ -229,7 +229,8 @@ class Promises:
         record.withdrawn = {
             key: task.nominated
             for job in self.session.active.values()
-            if job.count[Status.PENDING] + job.count[Status.PIPELINED] + job.count[Status.ALLOCATED]
+            if job.key not in self.session.kinds  # no pod of a job that has a kind names a node
+            and job.count[Status.PENDING] + job.count[Status.PIPELINED] + job.count[Status.ALLOCATED]
             for key, task in job.tasks.items()
             if task.nominated and nominations.get(key) != task.nominated
             and not self._fulfilled(task)  # if its binding fails the promise is still valid

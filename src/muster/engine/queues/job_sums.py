@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from muster.engine.core.job_changes import JobReader
 from muster.engine.core.jobs import Job
 from muster.engine.core.resources import add
-from muster.engine.core.single_jobs import single_task
 from muster.engine.core.state import State
 
 
@@ -40,11 +39,11 @@ class JobSums:
         """Counts the jobs that changed."""
         changed = self._reads.take(state.changes)
         if changed is None:
-            self._sums, self._counted, changed = {}, {}, state.jobs.values()
+            self._sums, self._counted = {}, {}
         jobs, counted = state.jobs, self._counted
         together: dict[object, Counted] = {}
         touched: dict[Counted, None] = {}
-        for key in {job.key: None for job in changed}:
+        for key in jobs if changed is None else {job.key: None for job in changed}:
             was = counted.pop(key, None)
             if was is not None:
                 was.times -= 1
@@ -57,7 +56,8 @@ class JobSums:
                 found = self._count(job)
                 touched[found] = None
             else:
-                same = kind, job.phase, single_task(job).status
+                (task,) = job.tasks.values()
+                same = kind, job.phase, task.status
                 known = together.get(same)
                 if known is None:
                     known = together[same] = self._count(job)
