@@ -14,6 +14,7 @@ from builders.manifests import tables
 from muster.config.types import Config
 from muster.cycle.scheduler import Scheduler
 from muster.engine.core import session as session_module
+from muster.engine.core.jobs import Status
 from muster.engine.core.session import Session
 from muster.plugin_checks.ledgers import Answers, all_answers
 from muster.sim.explain import explain
@@ -63,24 +64,30 @@ def test_with_evictions(compatibility: str, cluster: Cluster, config: Config) ->
 @examples(60)
 def test_explanations(cluster: Cluster, config: Config) -> None:
     objects = tables(cluster.objects)
-    pods = sorted(key for key in objects["Pod"] if key.startswith("d/p"))
-    for pod in (pods[0], pods[-1]):
+    waiting = (key for key, pod in objects["Pod"].items() if not pod.metadata.deletion_timestamp)
+    pods = sorted(key for key in waiting if key.startswith("d/p"))
+    for pod in pods[:1] + pods[-1:]:
         together = explain(Scheduler(config), objects, NOW, ("muster", "volcano"), pod)
         with patch.object(session_module, "single_kinds", lambda *of: {}):
             assert explain(Scheduler(config), objects, NOW, ("muster", "volcano"), pod) == together
 
 
 def test_runs_are_drawn() -> None:
-    """The clusters have jobs of one kind, and several of them are moved together, by allocate and by backfill."""
+    """The clusters have jobs of one kind, and several of them are moved together, by allocate and by backfill; pods of
+    others are terminating.
+    """
     sizes: Counter[bool] = Counter()
+    leaving: list[int] = []
 
     @given(crowds(), configurations(actions=(("enqueue", "allocate", "backfill"),)))
     @examples(400)
     def run(cluster: Cluster, config: Config) -> None:
         def look(session: Session) -> None:
             sizes.update(move.task.best_effort for move in session.committed if move.several_jobs)
+            kinds = Counter(kind for kind in session.kinds.values() if kind.status == Status.RELEASING)
+            leaving.extend(count for count in kinds.values() if count > 1)
 
         Scheduler(config).cycle(cluster.state(), NOW, look=look)
 
     run()
-    assert min(sizes[True], sizes[False]) >= 4, sizes
+    assert min(sizes[True], sizes[False], len(leaving)) >= 4, (sizes, leaving)

@@ -66,8 +66,8 @@ _QUEUES = ("default", "q0", "q1")
 
 @st.composite
 def crowds(draw: st.DrawFn, *, crowded: bool = False) -> Cluster:
-    """Clusters with many jobs of one pod that come in a few kinds, besides the other jobs: plain pods, and groups of
-    one pod. Queues have limits, so that a quota may end between equal pods.
+    """Clusters with many jobs of one pod that come in a few kinds, besides the other jobs: plain pods, some of them
+    terminating, and groups of one pod. Queues have limits, so that a quota may end between equal pods.
 
     A drawn seed makes the choices: hypothesis itself prefers small clusters without runs.
     """
@@ -85,7 +85,7 @@ def crowds(draw: st.DrawFn, *, crowded: bool = False) -> Cluster:
         queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}}
         objects = [o for o in objects if key(o) != name or type(o).__name__ != "Queue"]
         objects.append(kinds.decode(queue | {"spec": spec}))
-    number = 0
+    number, places = 0, [key(o) for o in objects if type(o).__name__ == "Node"]
     for _ in range(choices.integer(1, 3)):
         spec = dict(choices.one_of(POD_RULES if choices.flip() else PLAIN_POD_RULES))
         request = choices.one_of(REQUESTS) if choices.integer(0, 3) else {}
@@ -99,7 +99,11 @@ def crowds(draw: st.DrawFn, *, crowded: bool = False) -> Cluster:
             created = choices.one_of(["2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z"])
             meta = {"name": f"p{number}", "namespace": "d", "creationTimestamp": created}
             mine = meta | {"labels": labels, "annotations": notes | ({GROUP: f"p{number}"} if grouped else {})}
-            objects.append(kinds.decode({"apiVersion": "v1", "kind": "Pod", "metadata": mine, "spec": spec}))
+            place = {}
+            if not choices.integer(0, 4):
+                mine |= {"deletionTimestamp": "2026-01-01T00:02:00Z"}
+                place = {"nodeName": choices.one_of(places)} if places and choices.flip() else {}
+            objects.append(kinds.decode({"apiVersion": "v1", "kind": "Pod", "metadata": mine, "spec": spec | place}))
             if grouped:
                 made = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": meta}
                 objects.append(kinds.decode(made | {"spec": {"minMember": 1, "queue": notes[QUEUE]}}))

@@ -25,6 +25,7 @@ from muster.engine.core.hooks import NodeSet
 from muster.engine.core.jobs import Task
 from muster.engine.core.plan import Plan
 from muster.engine.core.session import Session
+from muster.engine.core.signatures import Signatures
 from muster.engine.core.state import State
 from muster.engine.core.statement import Statement
 from muster.engine.evictions.victims import Victims
@@ -115,7 +116,7 @@ def without_shortcuts() -> Iterator[None]:
         patch.object(LookAhead, "take", lambda self, count, log: []),
         patch.object(LookAhead, "hold", lambda self, picks: None),
         patch.object(allocate, "run_of", lambda session, tasks, at, most: [tasks[at]]),
-        patch.object(Session, "_signs", lambda self, shape: True),  # the signature of every pod is asked for
+        patch.object(Signatures, "_signs", lambda self, shape: True),  # the signature of every pod is asked for
         patch.object(Session, "job_key", fresh),
         patch.object(session_module, "single_kinds", lambda *of: {}),
         patch.object(Victims, "_promising", everywhere),

@@ -119,9 +119,15 @@ def _one_by_one(term: Term, task: Task, view: NodeView) -> list[object] | None:
     columns = zip(view.rows.T.tolist(), view.offered.T.tolist(), strict=True)
     if isinstance(term, NodeFilter):
         passes = term.column_filter(task, view.nodes)
-        return None if passes is None else [passes(rows, alloc, view.kind) for rows, alloc in columns]
+        if passes is not None:
+            return [passes(rows, alloc, view.kind) for rows, alloc in columns]
+        accepts = term.one_node_filter(task)
+        return None if accepts is None else [accepts(node, view.kind) for node in view.index.tolist()]
     score = term.column_score(task, view.nodes)
-    return None if score is None else [score(rows, alloc) for rows, alloc in columns]
+    if score is not None:
+        return [score(rows, alloc) for rows, alloc in columns]
+    worth = term.one_node_score(task)
+    return None if worth is None else [worth(node, view.kind) for node in view.index.tolist()]
 
 
 def check_scopes(session: Session, choices: Choices, plugin: str = "") -> None:

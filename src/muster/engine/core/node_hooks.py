@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 # Functions of one node's rows and of what it offers, as in a NodeView; a filter returns whether the column passes.
 ColumnFilter = Callable[[list[int], list[int], "MoveKind"], bool]
 ColumnScore = Callable[[list[int], list[int]], float]
+# The same for terms that keep something of their own per node: functions of the node's index.
+OneNodeFilter = Callable[[int, "MoveKind"], bool]
+OneNodeScore = Callable[[int, "MoveKind"], float]
 
 
 class NodeFilter(Hook):
@@ -49,6 +52,10 @@ class NodeFilter(Hook):
         """
         return None
 
+    def one_node_filter(self, task: Task) -> OneNodeFilter | None:
+        """As `column_filter`, for terms that do not read the view's columns."""
+        return None
+
 
 class NodeScorer(Hook):
     """Scores nodes; the numbers are summed as they are (a scorer applies its weight itself)."""
@@ -78,6 +85,10 @@ class NodeScorer(Hook):
 
     def column_score(self, task: Task, nodes: Nodes) -> ColumnScore | None:
         """Returns `raw` as a function of one column, as `NodeFilter.column_filter`; it must be equal bit by bit."""
+        return None
+
+    def one_node_score(self, task: Task) -> OneNodeScore | None:
+        """As `column_score`, for terms that do not read the view's columns."""
         return None
 
     def normalise(self, task: Task, raw: Floats, candidates: Bools) -> Floats:

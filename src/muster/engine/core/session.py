@@ -7,7 +7,7 @@ tier by tier, victims are intersected within a tier. All of that is here and now
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TypeVar, cast
 
@@ -40,8 +40,9 @@ from muster.engine.core.hooks import (
     Vote,
 )
 from muster.engine.core.job_order import JobKeys
-from muster.engine.core.jobs import Attempt, Job, Queue, Shape, Status, Task
-from muster.engine.core.single_jobs import SingleKind, single_kinds
+from muster.engine.core.jobs import Attempt, Job, Queue, Status, Task
+from muster.engine.core.signatures import Signatures
+from muster.engine.core.single_jobs import single_kinds
 from muster.engine.core.state import State
 from muster.engine.core.statement import Move, Statement, revert
 from muster.engine.core.task_order import in_order
@@ -103,13 +104,11 @@ class Session:
         self.kinds = single_kinds(self.active, state.objects["PodGroup"]) if equal_answers else {}
         # The same while all answers about jobs of a kind are equal: with deadlines they depend on time.
         self.timeless_kinds = {} if self.tiers.flat(Deadlines) else self.kinds
-        self._valid_kinds: set[SingleKind] = set()
         self.phases = {key: job.phase for key, job in self.active.items()}
         self.queues: dict[str, Queue] = dict(sorted(state.queues.items()))
-        self._signatures: dict[object, int] = {}
-        self._shape_signatures: dict[int, int] = {}  # of shapes that decide the signature alone
-        self._signed: list[Task] = []
-        self._signers = self.tiers.signers
+        self._signatures = Signatures(self.tiers, self.kinds)
+        self.signature, self.equal_shape = self._signatures.of, self._signatures.equal_shape
+        self.node_signature = self._signatures.of_columns
         self.ledgers: list[Ledger] = []
         self._shared: dict[object, object] = {}
         self.placement = Placement(self)
@@ -187,31 +186,6 @@ class Session:
 
     # --- tasks
 
-    def signature(self, task: Task) -> int:
-        """Tasks of one signature get the same answers from every filter and score."""
-        found = task.signature
-        if found < 0:
-            found = task.signature = self._shape_signatures.get(task.shape.id, -1)
-            if found < 0:
-                key = (self.node_signature(task), *[p.cluster_signature(task) for p in self.tiers.cluster_signers])
-                found = task.signature = self._signatures.setdefault(key, len(self._signatures))
-                if not self._signs(task.shape):
-                    self._shape_signatures[task.shape.id] = found
-            self._signed.append(task)
-        return found
-
-    def equal_shape(self, task: Task) -> Shape | None:
-        """Returns the task's shape if all tasks of that shape have its signature."""
-        self.signature(task)
-        return task.shape if task.shape.id in self._shape_signatures else None
-
-    def _signs(self, shape: Shape) -> bool:
-        return any(p.signs(shape) for p in (*self._signers, *self.tiers.cluster_signers))
-
-    def node_signature(self, task: Task) -> Hashable:
-        """Tasks for which this is equal get the same answers from the terms that read one node only."""
-        return (task.shape.id, *[p.signature(task) for p in self._signers]) if self._signers else task.shape.id
-
     def in_order(self, tasks: Iterable[Task]) -> list[Task]:
         """Returns the tasks in the order in which they are placed."""
         return in_order(self._task_order, tasks)
@@ -224,14 +198,14 @@ class Session:
 
     def valid(self, job: Job) -> Reason | None:
         kind = self.timeless_kinds.get(job.key)
-        if kind is not None and kind in self._valid_kinds and kind.holds(job):
+        if kind is not None and kind.valid and kind.holds(job):
             return None
         for plugin in self._valid:
             reason = plugin.valid(job)
             if reason is not None:
                 return reason
         if kind is not None and kind.holds(job):
-            self._valid_kinds.add(kind)
+            kind.valid = True
         return None
 
     def missing(self, job: Job) -> int:
@@ -369,8 +343,7 @@ class Session:
         # exact for the columns; reverse order is exact for the ledgers, too.
         for move in reversed(self.committed + self.reserved):
             revert(self, move)
-        for task in self._signed:
-            task.signature = -1
+        self._signatures.forget()
         for key, phase in self.phases.items():
             self.active[key].phase = phase
         for job in self._taken:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from muster.engine.core.jobs import Job, Status, Task
+from muster.engine.core.podgroups import GROUP
 from muster.model.meta import Object
 
 _PENDING, _RELEASING = int(Status.PENDING), int(Status.RELEASING)
@@ -19,12 +20,14 @@ _encode = msgspec.json.Encoder().encode
 
 
 class SingleKind:
-    """A kind of jobs in one cycle. `status`: of their pods when the cycle opens."""
+    """A kind of jobs in one cycle."""
 
-    __slots__ = ("status",)
+    __slots__ = ("signature", "status", "valid")
 
     def __init__(self, status: Status) -> None:
-        self.status = status
+        self.status = status  # of their pods when the cycle opens
+        self.signature = -1  # of their pods; −1: not known yet (`Session.signature`)
+        self.valid = False  # whether it is known that they are valid (`Session.valid`)
 
     def holds(self, job: Job) -> bool:
         """Returns whether the job is still as the jobs of its kind are when the cycle opens."""
@@ -86,5 +89,5 @@ def _kind(job: Job, task: Task) -> tuple[object, ...] | None:
     return (
         _encode(spec), tuple(meta.annotations.items()), tuple(meta.labels.items()), bool(meta.owner_references),
         shape.id, job.queue_name, job.namespace, job.phase, job.priority, task.gated, task.priority,
-        tuple(notes.items()) if notes else (), tuple(labels.items()) if labels else (),
+        tuple([item for item in notes.items() if item[0] != GROUP]), tuple(labels.items()) if labels else (),
     )  # fmt: skip

@@ -95,6 +95,7 @@ class Topology910(Plugin, JobValid, NodeFilter, NodeScorer, Ledger, DevicePicker
         self._scorers = (HealthyWorth(self), GroupWorth(self), RankWorth(self))
         self._asks: dict[str, Ask] = {}
         self._chips: dict[tuple[str, int], Chips] = {}
+        self._same_chips: dict[tuple[tuple[int, ...], bool, int], Chips] = {}  # for jobs of equal requests
         self._held: dict[str, int] = {}  # pods allocated in this cycle
         self._reserved: dict[str, int] = {}  # pipelined pods: chips that are reserved for them
         self._times: dict[str, int] = {}
@@ -109,7 +110,7 @@ class Topology910(Plugin, JobValid, NodeFilter, NodeScorer, Ledger, DevicePicker
                 yield Requirement(f"Pod {task.key}", text, hard=True, switch="enablePredicate")
 
     def open(self, session: Session) -> None:
-        for kept in (self._asks, self._chips, self._held, self._reserved, self._times):
+        for kept in (self._asks, self._chips, self._same_chips, self._held, self._reserved, self._times):
             kept.clear()
         self._now = int(session.now * 1_000_000) * 1000
         self.boards.open(session.state)
@@ -147,12 +148,16 @@ class Topology910(Plugin, JobValid, NodeFilter, NodeScorer, Ledger, DevicePicker
         found = self._chips.get(key)
         if found is None:
             ask = self._ask(task.job)
-            served = tuple(reason is None for reason in self._objections(task.job))
-            relaxed = tuple(
-                not ok and objection(ask, layout, each_pod=True) is None
-                for ok, layout in zip(served, self.boards.layouts, strict=True)
-            )
-            found = self._chips[key] = Chips(amount // 1000, ask.several, served, relaxed)
+            same = (ask.per_pod, ask.independent, amount)
+            known = self._same_chips.get(same)
+            if known is None:
+                served = tuple(reason is None for reason in self._objections(task.job))
+                relaxed = tuple(
+                    not ok and objection(ask, layout, each_pod=True) is None
+                    for ok, layout in zip(served, self.boards.layouts, strict=True)
+                )
+                known = self._same_chips[same] = Chips(amount // 1000, ask.several, served, relaxed)
+            found = self._chips[key] = known
         return found
 
     def signature(self, task: Task) -> Hashable | None:

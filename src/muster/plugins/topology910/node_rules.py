@@ -9,7 +9,8 @@ import numpy as np
 
 from muster.engine.core.hooks import Batch, Floats, NodeFilter, NodeScorer, Reason, Scope, Verdict
 from muster.engine.core.jobs import Task
-from muster.engine.core.nodes import NodeView
+from muster.engine.core.node_hooks import OneNodeFilter, OneNodeScore
+from muster.engine.core.nodes import MoveKind, NodeView
 from muster.plugins.topology910.cluster import Boards
 from muster.plugins.topology910.requests import REMEDY, either
 from muster.plugins.topology910.states import NO_BOARD, in_words, needed
@@ -91,6 +92,15 @@ class Rings(Term, NodeFilter):
         waits = Reason("chip-list-wait", lambda node: f"node(s) had {_waits(boards, node)}", resolvable=False)
         return Verdict(code, [waits, *table.reasons[1:]])
 
+    def one_node_filter(self, task: Task) -> OneNodeFilter:
+        chips, boards = self.wanted(task), self.owner.boards
+
+        def passes(node: int, kind: MoveKind) -> bool:
+            code = boards.states.table(chips.count).code
+            return not code.item(boards.numbers(kind, chips.several).item(node))
+
+        return passes
+
 
 class Worth(Term, NodeScorer):
     """Scores one part of a node's place in the order; `term` is also the column of the table."""
@@ -102,6 +112,15 @@ class Worth(Term, NodeScorer):
         state = boards.numbers(nodes.kind, chips.several)[nodes.index]
         part: Floats = getattr(boards.states.table(chips.count), self.term)
         return part[state] * self.owner.weight
+
+    def one_node_score(self, task: Task) -> OneNodeScore:
+        chips, boards, weight, term = self.wanted(task), self.owner.boards, self.owner.weight, self.term
+
+        def score(node: int, kind: MoveKind) -> float:
+            part: Floats = getattr(boards.states.table(chips.count), term)
+            return part.item(boards.numbers(kind, chips.several).item(node)) * weight
+
+        return score
 
 
 class HealthyWorth(Worth):

@@ -1,0 +1,58 @@
+"""The signatures of tasks in one cycle: tasks of one signature get the same answers from every filter and score."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+
+from muster.engine.core.jobs import Shape, Task
+from muster.engine.core.single_jobs import SingleKind
+from muster.engine.core.tiers import Tiers
+
+
+class Signatures:
+    """Numbers the signatures, and keeps each task's number on the task until the cycle ends.
+
+    Plugins are asked once about the tasks of a shape that they do not distinguish, and once about those of a kind of
+    jobs (`kinds`).
+    """
+
+    def __init__(self, tiers: Tiers, kinds: Mapping[str, SingleKind]) -> None:
+        self._signers, self._cluster_signers = tiers.signers, tiers.cluster_signers
+        self._kinds = kinds
+        self._numbers: dict[object, int] = {}
+        self._of_shape: dict[int, int] = {}  # of shapes that decide the signature alone
+        self._signed: list[Task] = []
+
+    def of(self, task: Task) -> int:
+        found = task.signature
+        if found < 0:
+            found = self._of_shape.get(task.shape.id, -1)
+            kind = self._kinds.get(task.job.key) if found < 0 and task.job is not None else None
+            if kind is not None:
+                found = kind.signature
+            if found < 0:
+                key = (self.of_columns(task), *[p.cluster_signature(task) for p in self._cluster_signers])
+                found = self._numbers.setdefault(key, len(self._numbers))
+                if not self._signs(task.shape):
+                    self._of_shape[task.shape.id] = found
+                elif kind is not None:
+                    kind.signature = found
+            task.signature = found
+            self._signed.append(task)
+        return found
+
+    def of_columns(self, task: Task) -> Hashable:
+        """Tasks for which this is equal get the same answers from the terms that read one node only."""
+        return (task.shape.id, *[p.signature(task) for p in self._signers]) if self._signers else task.shape.id
+
+    def equal_shape(self, task: Task) -> Shape | None:
+        """Returns the task's shape if all tasks of that shape have its signature."""
+        self.of(task)
+        return task.shape if task.shape.id in self._of_shape else None
+
+    def _signs(self, shape: Shape) -> bool:
+        return any(p.signs(shape) for p in (*self._signers, *self._cluster_signers))
+
+    def forget(self) -> None:
+        for task in self._signed:
+            task.signature = -1
