@@ -26,7 +26,7 @@ from muster.model.meta import Object
 NODES, GROUPS, REPLICAS, PODS = 5000, 500, 10_000, 1000
 WHOLE = 20  # requests with whole nodes
 ABOUT = f"{NODES} nodes, {GROUPS} groups: milliseconds kube-scheduler waits, one connection"
-FLOORS = {"filter_p99_ms": 5.0, "prioritize_p99_ms": 5.0, "whole_nodes_ms": 100.0}
+FLOORS = {"filter_p99_ms": 2.5, "prioritize_p99_ms": 5.0, "whole_nodes_ms": 100.0}
 _GROUP = "groupmanagement.kubeedge.io"
 _OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "app-1", "uid": "u-rs", "controller": True}
 

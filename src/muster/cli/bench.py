@@ -12,6 +12,8 @@ from muster.cli import options
 from muster.cli.answer import waiting
 from muster.cli.help import Command
 
+_COLUMNS = ("seconds", "peak_rss_mib")  # of the table, beside the figures that some rows have
+
 
 @click.command(cls=Command, example="muster bench W1 --runs 1")
 @click.argument("works", nargs=-1, metavar="[WORK]... | scheduler-perf [CASE]...")
@@ -57,10 +59,12 @@ def bench(works: tuple[str, ...], runs: int, form: str, save: Path | None, verbo
 
 
 def _line(row: dict[str, Any], state: str) -> str:
+    own = {figure: row[figure] for figure in ("decide_s", *row["floor"]) if figure in row and figure not in _COLUMNS}
+    peak = f"{row['peak_rss_mib']:>6.1f} MiB" if "peak_rss_mib" in row else ""
     return (
-        f"{row['work']:9} {row['seconds']:>8.4f} s  decide {row['decide_s']:>8.4f} s  "
+        f"{row['work']:13} {row['seconds']:>8.4f} s  {'  '.join(f'{k} {v:.4g}' for k, v in own.items()):28}  "
         f"{row['times_calibration']['seconds']:>6.2f} C  {row['pods_per_s']:>7} pods/s  "
-        f"{row['peak_rss_mib']:>6.1f} MiB  {state:28} {row['about']}"
+        f"{peak:10}  {state:28} {row['about']}"
     )
 
 

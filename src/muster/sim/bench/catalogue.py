@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from muster.sim.bench.cliffs import ALL_WORKS
+from muster.sim.bench.cliffs import CLIFFS
+from muster.sim.bench.commands import COMMANDS
+from muster.sim.bench.cycles import CYCLES
 from muster.sim.bench.measurement import Measurement
 from muster.sim.bench.scheduler_perf.case import FAMILY
 from muster.sim.bench.scheduler_perf.cases import CASES
+from muster.sim.bench.workloads import WORKS
+
+ALL_WORKS: tuple[Measurement, ...] = (*WORKS, *CLIFFS, *CYCLES, *COMMANDS)
 
 
 class UnknownWork(ValueError):

@@ -11,7 +11,7 @@ from muster.model.core import Node, Pod
 from muster.model.meta import LabelSelector, Object, OwnerReference
 from muster.model.storage import PersistentVolume, PersistentVolumeClaim
 from muster.sim.bench.work import Objects, Work
-from muster.sim.bench.workloads import WORKS, group, nodes, pod, queue, together
+from muster.sim.bench.workloads import group, nodes, pod, queue, together
 
 PREEMPT = DEFAULT.replace("allocate, backfill", "allocate, backfill, preempt")
 
@@ -82,23 +82,21 @@ def resource_names(node_count: int) -> Objects:
     return together(machines, pods)
 
 
+def claim_of(name: str, node: str = "") -> list[Object]:
+    """Returns a pod with a PersistentVolumeClaim of its name, which is bound, and the volume."""
+    volume, claim = PersistentVolume(), PersistentVolumeClaim()
+    volume.metadata.name, claim.metadata.name, claim.metadata.namespace = f"pv-{name}", f"data-{name}", "bench"
+    volume.spec.access_modes = claim.spec.access_modes = ["ReadWriteOnce"]
+    volume.status.phase = claim.status.phase = "Bound"
+    claim.spec.volume_name = volume.metadata.name
+    claim.metadata.annotations["pv.kubernetes.io/bind-completed"] = "yes"
+    spec = f'"volumes":[{{"name":"d","persistentVolumeClaim":{{"claimName":"data-{name}"}}}}],'
+    return [volume, claim, pod(name, cpu="100m", spec=spec, node=node)]
+
+
 def volumes(node_count: int, count: int) -> Objects:
     """Creates pods with one bound PersistentVolumeClaim each."""
-
-    def objects() -> Iterator[Object]:
-        for i in range(count):
-            volume, claim = PersistentVolume(), PersistentVolumeClaim()
-            volume.metadata.name, claim.metadata.name, claim.metadata.namespace = f"pv-{i:05}", f"data-{i:05}", "bench"
-            volume.spec.access_modes = claim.spec.access_modes = ["ReadWriteOnce"]
-            volume.status.phase = claim.status.phase = "Bound"
-            claim.spec.volume_name = volume.metadata.name
-            claim.metadata.annotations["pv.kubernetes.io/bind-completed"] = "yes"
-            yield volume
-            yield claim
-            spec = f'"volumes":[{{"name":"d","persistentVolumeClaim":{{"claimName":"data-{i:05}"}}}}],'
-            yield pod(f"vol-{i:05}", cpu="100m", spec=spec)
-
-    return together(nodes(node_count), objects())
+    return together(nodes(node_count), (one for i in range(count) for one in claim_of(f"vol-{i:05}")))
 
 
 CLIFFS: tuple[Work, ...] = (
@@ -131,5 +129,3 @@ CLIFFS: tuple[Work, ...] = (
         bound=5000, floors={"seconds": 0.8},
     ),
 )  # fmt: skip
-
-ALL_WORKS = (*WORKS, *CLIFFS)

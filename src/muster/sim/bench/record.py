@@ -65,26 +65,26 @@ def commit_name() -> str:
 
 
 def plot(found: list[Row]) -> str:
-    """Draws the times and their limits as a self-contained SVG."""
-    width, line = 640, 26
+    """Draws the first limited figure of each row and its limit as a self-contained SVG."""
+    width, line = 760, 26
     bars = []
     for i, row in enumerate(found):
         floors = row["floor"]
         assert isinstance(floors, dict)
-        what = "decide_s" if "decide_s" in floors and "seconds" not in floors else "seconds"
-        value, floor = float(str(row[what])), float(floors.get(what, 0) or 1)
+        what = next(iter(floors), "seconds")
+        value, floor = float(str(row[what])), float(floors.get(what, 1))
         length = min(value / floor, 1.2) * 320
         colour = "#2b8a3e" if value <= floor else "#c92a2a"
         y = 30 + i * line
         bars.append(
             f'<text x="8" y="{y + 14}">{escape(str(row["work"]))}</text>'
-            f'<rect x="60" y="{y}" width="{length:.1f}" height="18" fill="{colour}"/>'
-            f'<text x="{68 + length:.1f}" y="{y + 14}">{value:.3f} s of {floor:g} s</text>'
+            f'<rect x="120" y="{y}" width="{length:.1f}" height="18" fill="{colour}"/>'
+            f'<text x="{128 + length:.1f}" y="{y + 14}">{value:.3f} of {floor:g} ({what})</text>'
         )
     height = 40 + len(found) * line
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" '
         f'font-size="13"><rect width="100%" height="100%" fill="white"/>'
-        f'<text x="8" y="18">time against the floor (the line at 380 px is the floor)</text>'
-        f'<line x1="380" x2="380" y1="24" y2="{height - 8}" stroke="#868e96"/>{"".join(bars)}</svg>\n'
+        f'<text x="8" y="18">figures against their floors (the line is the floor)</text>'
+        f'<line x1="440" x2="440" y1="24" y2="{height - 8}" stroke="#868e96"/>{"".join(bars)}</svg>\n'
     )

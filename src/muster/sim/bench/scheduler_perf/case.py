@@ -7,22 +7,15 @@ adds the time in which the state reads the objects and follows what changed.
 from __future__ import annotations
 
 import gc
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from msgspec.structs import replace
-
 from muster.config.loader import DEFAULT
-from muster.engine.core.plan import Plan
-from muster.engine.core.session import Session
-from muster.engine.core.state import State
-from muster.model.core import Pod
+from muster.sim.bench.cluster_run import Cluster, ClusterRun
 from muster.sim.bench.measurement import Figures, WrongAnswer
-from muster.sim.bench.scheduler_perf.clusters import Changes, Cluster
 from muster.sim.bench.scheduler_perf.templates import MEASURED
-from muster.sim.bench.work import Objects, check_capacity, peak_rss_mib, scheduler_of
+from muster.sim.bench.work import check_capacity, peak_rss_mib
 
 FAMILY = "scheduler-perf"
 _MEASURED_PODS = (f"{MEASURED}/pod-", f"{MEASURED}/gang-")
@@ -53,30 +46,27 @@ class Case:
 
     def run(self) -> Figures:
         made = self.make()
-        run = _Run(made.objects, self.config, self.name)
+        run = ClusterRun(made.objects, self.config, self.name, measured=_MEASURED_PODS)
         gc.collect()
         gc.freeze()  # the objects are there before the clock starts, as an informer's are
         run.start()
         rounds = list(made.rounds)
         plan = run.cycle()
-        while rounds or (plan.evictions and self._bound(run) < self.measured):
+        while rounds or (plan.evictions and run.bound < self.measured):
             run.follow(plan, rounds.pop(0) if rounds else [])  # victims end at once: nothing waits for a kubelet
             plan = run.cycle()
-        figures = run.figures | {"peak_rss_mib": peak_rss_mib()}
+        peak = peak_rss_mib()
         run.carry_out(plan)
-        bound = self._bound(run)
-        if bound != self.measured or run.evicted != self.evicted:
+        if run.bound != self.measured or run.evicted != self.evicted:
             raise WrongAnswer(
-                f"{self.name}: bound {bound} (want {self.measured}), evicted {run.evicted} (want {self.evicted}); "
+                f"{self.name}: bound {run.bound} (want {self.measured}), evicted {run.evicted} (want {self.evicted}); "
                 f"first reasons: {list(plan.reasons.items())[:2]}"
             )
         check_capacity(self.name, run.objects)
-        return figures | {"bound": bound, "evicted": run.evicted}
-
-    @staticmethod
-    def _bound(run: _Run) -> int:
-        """The number of measured pods that have nodes."""
-        return sum(key.startswith(_MEASURED_PODS) for key in run.bound)
+        return {
+            "seconds": run.reading_s + run.deciding_s, "build_s": run.reading_s, "decide_s": run.deciding_s,
+            "cycles": run.cycles, "peak_rss_mib": peak, "bound": run.bound, "evicted": run.evicted,
+        }  # fmt: skip
 
     def derived(self, best: Figures) -> dict[str, object]:
         deciding, total = self.measured / best["decide_s"], self.measured / best["seconds"]
@@ -88,74 +78,3 @@ class Case:
             "deciding_pods_per_s": round(deciding), "pods_per_s": round(total),
             "published_pods_per_s": dict(self.published), "times_published": times, "required_times": self.multiple,
         }  # fmt: skip
-
-
-class _Run:
-    """The clocks, and the cluster as it follows the plans."""
-
-    def __init__(self, objects: Objects, config: str, name: str) -> None:
-        self.objects = objects
-        self.bound: dict[str, str] = {}
-        self.evicted = 0
-        self._scheduler = scheduler_of(config, name)
-        self._state = State()
-        self._began = self._deciding = self._reading = 0.0
-        self._cycles = 0
-
-    def start(self) -> None:
-        self._began = time.process_time()
-        self._state.load(self.objects)
-        self._reading = time.process_time() - self._began
-
-    def cycle(self) -> Plan:
-        decided = 0.0
-
-        def look(_: Session) -> None:
-            nonlocal decided
-            decided = time.process_time()
-
-        start = time.process_time()
-        plan = self._scheduler.cycle(self._state, float(self._cycles), look=look)
-        self._deciding += decided - start
-        self._cycles += 1
-        self.bound |= plan.binds
-        self.evicted += len(plan.evictions)
-        return plan
-
-    def follow(self, plan: Plan, changes: Changes) -> None:
-        """Carries a plan out, and applies what happens meanwhile."""
-        changes = [*self.carry_out(plan), *changes]
-        start = time.process_time()
-        for kind, key, one in changes:
-            if one is None:
-                self._state.remove(kind, key)
-            else:
-                self._state.upsert(kind, key, one)
-        self._reading += time.process_time() - start
-        _apply(self.objects, changes)
-
-    def carry_out(self, plan: Plan) -> Changes:
-        """Binds and evicts in the objects, and returns what changed."""
-        changes: Changes = [("Pod", eviction.pod, None) for eviction in plan.evictions]
-        for key, node in plan.binds.items():
-            pod = self.objects["Pod"][key]
-            assert isinstance(pod, Pod)
-            spec, status = replace(pod.spec, node_name=node), replace(pod.status, phase="Running")
-            changes.append(("Pod", key, replace(pod, spec=spec, status=status)))
-        _apply(self.objects, changes)
-        return changes
-
-    @property
-    def figures(self) -> Figures:
-        return {
-            "seconds": self._reading + self._deciding, "build_s": self._reading, "decide_s": self._deciding,
-            "cycles": self._cycles,
-        }  # fmt: skip
-
-
-def _apply(objects: Objects, changes: Changes) -> None:
-    for kind, key, one in changes:
-        if one is None:
-            objects[kind].pop(key, None)
-        else:
-            objects[kind][key] = one

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from muster.sim.bench.cluster_run import Cluster
 from muster.sim.bench.scheduler_perf import clusters
 from muster.sim.bench.scheduler_perf.case import PREEMPT, Case
 from muster.sim.bench.scheduler_perf.templates import (
@@ -27,7 +28,7 @@ def _floors(older: int, newer: int) -> dict[str, int]:
     return {version: floor for version, floor in (("1.36", older), ("1.37", newer)) if floor}
 
 
-def _gangs(number: str, about: str, make: partial[clusters.Cluster], count: int, size: int) -> Case:
+def _gangs(number: str, about: str, make: partial[Cluster], count: int, size: int) -> Case:
     return Case(f"{number}-{count}x{size}", f"{about}: {count} of {size}", partial(make, count, size), count * size)
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from itertools import chain
 
 from muster.model.batch import ReplicaSet
 from muster.model.core import Node, Pod
 from muster.model.meta import LabelSelector, Object, key
+from muster.sim.bench.cluster_run import Changes, Cluster
 from muster.sim.bench.scheduler_perf.templates import (
     DEFAULT_REQUEST,
     HOST,
@@ -32,18 +32,8 @@ from muster.sim.bench.scheduler_perf.templates import (
 )
 from muster.sim.bench.work import Objects
 
-Changes = list[tuple[str, str, Object | None]]  # kind, key, the new object; None: it is gone
-
 BIG_REQUEST = '"cpu":"9","memory":"500Mi"'  # of pod-high-priority-large-cpu: fits no node
 HIGH = '"priority":10,'
-
-
-@dataclass
-class Cluster:
-    """What is there before the first cycle, and what changes before each further one."""
-
-    objects: Objects
-    rounds: list[Changes] = field(default_factory=list)
 
 
 def cluster(machines: Iterable[Node], *others: Iterable[Object], rounds: list[Changes] | None = None) -> Cluster:
