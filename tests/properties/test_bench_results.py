@@ -21,7 +21,9 @@ from muster.model.core import Pod
 from muster.model.meta import Object
 from muster.model.scheduling import PodGroup, PodGroupSpec
 from muster.plugin_checks.shortcuts import with_shortcuts, without_shortcuts
-from muster.sim.bench.cliffs import ALL_WORKS
+from muster.sim.bench.catalogue import ALL_WORKS
+from muster.sim.bench.cluster_run import Cluster, apply_changes
+from muster.sim.bench.cycles import Cycles
 from muster.sim.bench.scheduler_perf.case import FAMILY
 from muster.sim.bench.scheduler_perf.cases import CASES
 from muster.sim.bench.work import Objects, Work, scheduler_of
@@ -35,7 +37,7 @@ from strategies.clusters import NOW
 pytestmark = pytest.mark.long
 
 _LARGE, _PART, _LEAST = 40, 50, 2
-_PLAINLY_READ = {"W1", "W2", "W3", "W6", "W8", "W8b", "W9", "plain", "small", "resources"} | {
+_PLAINLY_READ = {"W1", "W2", "W3", "W6", "W8", "W8b", "W9", "plain", "small", "resources", "never-fit", "drift"} | {
     f"{FAMILY}/{number}" for number in ("1", "4", "12", "14-secrets")
 }
 Made = tuple[Objects, Config]
@@ -57,9 +59,17 @@ def _works() -> Iterator[tuple[str, Callable[[], Objects], str]]:
     for work in ALL_WORKS:
         if isinstance(work, Work):
             yield work.name, smaller(work.make), work.config
+        elif isinstance(work, Cycles):
+            yield work.name, partial(_in_first_round, smaller(work.make)), work.config
     for case in CASES:
         make = smaller(case.make)
         yield case.name, (lambda make=make: make().objects), case.config
+
+
+def _in_first_round(make: Callable[[], Cluster]) -> Objects:
+    made = make()
+    apply_changes(made.objects, next(iter(made.rounds)))
+    return made.objects
 
 
 SMALL = list(_works())

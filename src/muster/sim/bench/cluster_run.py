@@ -81,7 +81,7 @@ class ClusterRun:
             else:
                 self._state.upsert(kind, key, one)
         self.reading_s += time.process_time() - start
-        _apply(self.objects, changes)
+        apply_changes(self.objects, changes)
 
     def carry_out(self, plan: Plan) -> Changes:
         """Binds and evicts in the objects, and returns what changed."""
@@ -91,11 +91,11 @@ class ClusterRun:
             assert isinstance(pod, Pod)
             spec, status = replace(pod.spec, node_name=node), replace(pod.status, phase="Running")
             changes.append(("Pod", key, replace(pod, spec=spec, status=status)))
-        _apply(self.objects, changes)
+        apply_changes(self.objects, changes)
         return changes
 
 
-def _apply(objects: Objects, changes: Changes) -> None:
+def apply_changes(objects: Objects, changes: Changes) -> None:
     for kind, key, one in changes:
         if one is None:
             objects[kind].pop(key, None)
