@@ -166,6 +166,7 @@ class _HostedFilter(NodeFilter):
         self._caller, self._term = caller, term
         self.term, self.scope = term.term, term.scope  # type: ignore[misc]
         self.columns_only, self.capacity = term.columns_only, term.capacity  # type: ignore[misc]
+        self.constraints_only = term.constraints_only  # type: ignore[misc]
 
     def batch(self, task: Task) -> Batch:
         return Batch(self._caller.call("batch", self._term.batch, task))
@@ -182,6 +183,7 @@ class _HostedScorer(NodeScorer):
         self._caller, self._term = caller, term
         self.term, self.scope = term.term, term.scope  # type: ignore[misc]
         self.columns_only, self.normalised = term.columns_only, term.normalised  # type: ignore[misc]
+        self.constraints_only = term.constraints_only  # type: ignore[misc]
 
     def batch(self, task: Task) -> Batch:
         return Batch(self._caller.call("batch", self._term.batch, task))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable
 
 import numpy as np
 
@@ -207,14 +207,23 @@ def check_copies(session: Session, choices: Choices, plugin: str = "") -> None:
 
 
 def check_signatures(session: Session, choices: Choices, plugin: str = "") -> None:
-    """Pods of one signature get one answer."""
+    """Pods of one signature get one answer, and pods with equal constraints get one answer from static terms."""
     view = _whole(session, choices.one_of(KINDS))
-    first: dict[int, Task] = {}
+    asked = terms(session, plugin)
+    static = [(name, term) for name, term in asked if term.scope == Scope.STATIC]
+    _check_equal_answers(session, view, session.signature, asked, "signature")
+    _check_equal_answers(session, view, session.placement.static_signature, static, "static signature")
+
+
+def _check_equal_answers(
+    session: Session, view: NodeView, sign: Callable[[Task], Hashable], asked: list[tuple[str, Term]], what: str
+) -> None:
+    first: dict[Hashable, Task] = {}
     for task in _pending(session):
-        other = first.setdefault(session.signature(task), task)
+        other = first.setdefault(sign(task), task)
         if other is task:
             continue
-        for name, term in terms(session, plugin):
+        for name, term in asked:
             batches = [term.batch(task), term.batch(other)]
             answers: list[object] = []
             if batches == [batches[0]] * 2:
@@ -226,10 +235,11 @@ def check_signatures(session: Session, choices: Choices, plugin: str = "") -> No
             shown = answers or [batch.name for batch in batches]
             raise CheckFailed(
                 "signature",
-                f"the pods {task.key} and {other.key} have the same signature, but the {name} answers {shown[0]} for "
+                f"the pods {task.key} and {other.key} have the same {what}, but the {name} answers {shown[0]} for "
                 f"the one and {shown[1]} for the other. Pods of one signature share one answer, so one of them would "
                 "be placed by the other's answer. Return from signature() everything that the filter or score reads "
-                "of a pod besides its spec (labels, annotations, its job or queue)",
+                "of a pod besides its spec (labels, annotations, its job or queue). A term that declares "
+                "constraints_only must not read requests either",
             )
 
 

@@ -9,17 +9,18 @@ from __future__ import annotations
 import numpy as np
 
 from muster.config.types import Arguments, PluginOption
-from muster.engine.core.axis import SHARED
-from muster.engine.core.hooks import Batch, Bools, Floats, NodeScorer, Plugin, Scope
+from muster.engine.core.axis import SHARED, Axis
+from muster.engine.core.hooks import Batch, Bools, Floats, Plugin, Scope
 from muster.engine.core.jobs import Task
 from muster.engine.core.node_hooks import ColumnScore
 from muster.engine.core.nodes import Nodes, NodeView
-from muster.engine.core.static import Capacity
+from muster.engine.core.shares import USED, Ratio, Share, ShareScorer
 
 _RESOURCE = "binpack.resources."
+ALMOST_ALL = 1.0 - 1e-12  # a node that would exceed its allocatable has at least this share, rounding included
 
 
-class Binpack(Plugin, NodeScorer):
+class Binpack(Plugin, ShareScorer):
     name = "binpack"
     scope = Scope.NODE
     columns_only = True
@@ -32,8 +33,8 @@ class Binpack(Plugin, NodeScorer):
     }
 
     def __init__(self, arguments: Arguments, option: PluginOption) -> None:
-        super().__init__(arguments, option)
-        self._capacity = Capacity()
+        Plugin.__init__(self, arguments, option)
+        ShareScorer.__init__(self)
         self._weight = arguments.int("binpack.weight", 1)
         # Volcano treats a negative weight of a resource as 1.
         self._weights = {name: arguments.int(f"binpack.{name}", 1, minimum=0) for name in ("cpu", "memory")}
@@ -46,15 +47,23 @@ class Binpack(Plugin, NodeScorer):
     def batch(self, task: Task) -> Batch:
         return Batch.COLUMNS if self._weight and self._counted(task) else Batch.SKIP
 
-    def _counted(self, task: Task) -> dict[str, int]:
-        """Returns the weights of the resources that the pod requests."""
-        return {name: w for name, w in self._weights.items() if task.shape.amounts.get(name, 0) > 0}
+    def _counted(self, task: Task) -> tuple[str, ...]:
+        """Returns the resources that the pod requests and that have a weight, if only 0."""
+        amounts = task.shape.amounts
+        return tuple([name for name in self._weights if amounts.get(name, 0) > 0])
+
+    def _weighted(self, task: Task, axis: Axis) -> tuple[list[tuple[int, int, int]], int]:
+        """Returns key, request and weight of the resources that count, and the sum of the weights.
+
+        Volcano ignores a resource with weight 0.
+        """
+        counted, amounts = self._counted(task), task.shape.amounts
+        terms = [(axis.row(name), amounts[name], w) for name in counted if (w := self._weights[name])]
+        return terms, sum([weight for _, _, weight in terms])
 
     def column_score(self, task: Task, nodes: Nodes) -> ColumnScore | None:
-        counted, axis = self._counted(task), nodes.axis
-        weights, used = sum(counted.values()), 2 * axis.size
-        factor = 100.0 * self._weight
-        terms = [(axis.row(name), task.shape.amounts[name], float(w)) for name, w in counted.items() if w]
+        terms, weights = self._weighted(task, nodes.axis)
+        used, factor = 2 * nodes.axis.size, 100.0 * self._weight
         if any(row >= SHARED for row, _, _ in terms):
             return None
 
@@ -65,37 +74,37 @@ class Binpack(Plugin, NodeScorer):
                 if offered:
                     if use > offered:
                         return 0.0
-                    total += use * weight / max(float(offered), 1.0)
+                    total += use * float(weight) / max(float(offered), 1.0)
             return total / weights * factor if terms else 0.0
 
         return score
 
-    def raw(self, task: Task, nodes: NodeView) -> Floats:
-        counted = self._counted(task)
-        weights = sum(counted.values())
-        total: Floats | None = None
-        over: Bools | None = None
-        axis = nodes.nodes.axis
-        for name, weight in counted.items():
-            # Volcano ignores a resource with weight 0. A node without the resource adds nothing, but the weight still
-            # counts in the divisor.
-            if weight:
-                row = axis.row(name)
-                use = nodes.used[row] + task.shape.amounts[name]
-                part = use.astype(np.float64)
-                part *= float(weight)
-                part /= self._capacity.of(nodes, row)
-                too_much = use > nodes.alloc[row]
-                if not self._capacity.everywhere(nodes, row):
-                    absent = nodes.alloc[row] == 0
-                    part[absent] = 0.0
-                    too_much &= ~absent
-                over = too_much if over is None else over | too_much
-                total = part if total is None else total + part
-        if total is None or over is None:
+    def shares(self, task: Task, nodes: Nodes) -> list[Share]:
+        terms, _ = self._weighted(task, nodes.axis)
+        return [(Ratio(USED, row, float(weight)), request) for row, request, weight in terms]
+
+    def of_shares(self, task: Task, shares: Floats, nodes: NodeView) -> Floats:
+        if not shares.size:
             return np.zeros(len(nodes))
+        terms, weights = self._weighted(task, nodes.nodes.axis)
+        for share, (row, _, _) in zip(shares, terms, strict=True):
+            # A node without the resource adds nothing, but the weight still counts in the divisor.
+            if not self.capacity.everywhere(nodes.nodes, (row, False)):
+                share[nodes.alloc[row] == 0] = 0.0
+        total: Floats = shares[0] + shares[1] if len(shares) > 1 else shares[0].copy()
+        for share in shares[2:]:
+            total += share
         total /= weights
         total *= 100.0 * self._weight
-        if over.any():
-            total[over] = 0.0
+        if shares.max() > ALMOST_ALL * min([weight for _, _, weight in terms]):
+            total[_exceeded(terms, nodes)] = 0.0
         return total
+
+
+def _exceeded(terms: list[tuple[int, int, int]], nodes: NodeView) -> Bools:
+    """Returns the nodes that would exceed what they offer."""
+    exceeded = np.zeros(len(nodes), np.bool_)
+    for row, request, _ in terms:
+        offered = nodes.alloc[row]
+        exceeded |= (nodes.used[row] + request > offered) & (offered > 0)
+    return exceeded

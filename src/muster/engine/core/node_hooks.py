@@ -30,6 +30,8 @@ class NodeFilter(Hook):
     term: ClassVar[str] = ""
     scope: ClassVar[Scope] = Scope.NODE
     columns_only: bool = False  # reads only the view's columns: nodes with equal columns get equal answers
+    # STATIC terms: reads of the task only what `static.constraints` has of its spec, and what its plugin signs
+    constraints_only: ClassVar[bool] = False
     capacity: ClassVar[bool] = False  # refuses no node that has enough free resources for the requests
 
     def filters(self) -> Sequence[NodeFilter]:
@@ -65,6 +67,7 @@ class NodeScorer(Hook):
     scope: ClassVar[Scope] = Scope.NODE
     normalised: ClassVar[bool] = False
     columns_only: bool = False  # as a filter's
+    constraints_only: ClassVar[bool] = False  # as a filter's
 
     def scorers(self) -> Sequence[NodeScorer]:
         return (self,)

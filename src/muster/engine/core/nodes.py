@@ -44,6 +44,10 @@ class MoveKind(IntEnum):
     WITHDRAW = 3  # an earlier promise is withdrawn
 
 
+# What a move adds to idle, future idle, used and load: so many times the request.
+_SIGNS = {MoveKind.ALLOCATE: (-1, -1, 1, 1), MoveKind.PIPELINE: (0, -1, 0, 1), MoveKind.EVICT: (0, 1, 0, -1)}
+
+
 class NodeView:
     """Columns of some nodes, or of hypothetical nodes. `index[c]` is the node of column c.
 
@@ -271,14 +275,9 @@ class Nodes:
         delta = deltas.get(kind)
         if delta is None:
             r = shape.request(self.axis)
-            none = np.zeros_like(r)
-            nonzero = np.array(shape.nonzero, np.int64)
-            parts = {
-                MoveKind.ALLOCATE: (-r, -r, r, r, nonzero),
-                MoveKind.PIPELINE: (none, -r, none, r, nonzero),
-                MoveKind.EVICT: (none, r, none, -r, -nonzero),
-            }[kind]
-            delta = deltas[kind] = np.concatenate(parts)
+            idle, future_idle, used, load = _SIGNS[kind]
+            nonzero = load * np.array(shape.nonzero, np.int64)
+            delta = deltas[kind] = np.concatenate((idle * r, future_idle * r, used * r, load * r, nonzero))
         return delta
 
     def apply(self, shape: Shape, kind: MoveKind, nodes: Sequence[int], sign: int) -> None:

@@ -12,15 +12,19 @@ from collections.abc import Hashable, Sequence
 from typing import Generic, TypeVar
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from muster.engine.core.jobs import Shape
 from muster.engine.core.nodes import Nodes, NodeView
 from muster.model.core import Node, PodSpec
 
+_encode = msgspec.json.Encoder().encode
 A = TypeVar("A")
 Scalar = TypeVar("Scalar", bound=np.generic)
+Offer = tuple[int, bool]  # a resource's key; without oversubscription?
 
 
 class _Kept(Generic[A]):
@@ -86,6 +90,13 @@ class PerSpec(ABC, Generic[A]):
         self._nodes, self._version, self._seen = nodes, nodes.version, list(nodes.objects)
 
 
+def constraints(spec: PodSpec) -> Hashable:
+    """What a spec says about nodes: all but its requests and what runs in its containers."""
+    images = tuple([container.image for container in (*spec.init_containers, *spec.containers)])
+    rest = replace(spec, node_name="", containers=[], init_containers=[], overhead={}, resources=None)
+    return _encode(rest), len(spec.init_containers), images
+
+
 def read_only(array: NDArray[Scalar]) -> NDArray[Scalar]:
     array.setflags(write=False)
     return array
@@ -101,45 +112,45 @@ def columns(per_node: NDArray[Scalar], view: NodeView, *, own: bool = False) -> 
 class Capacity:
     """What nodes offer, as floats to divide by: where there is nothing of a resource, 1.
 
-    Turning integers into floats costs more than any other step of a score, so it is done once. `real`: cpu and memory
-    as the node objects offer them, without the oversubscription annotations.
+    Turning integers into floats costs more than any other step of a score, so it is done once. What is asked for is a
+    resource's key, and whether cpu and memory are those of the node objects, without the oversubscription annotations.
     """
 
-    def __init__(self, *, real: bool = False) -> None:
-        self._real = real
+    def __init__(self) -> None:
         self._nodes: Nodes | None = None
         self._version = -1
-        self._rows: dict[int, tuple[NDArray[np.float64], bool]] = {}
-        self._stacks: dict[tuple[int, ...], NDArray[np.float64]] = {}
+        self._rows: dict[Offer, tuple[NDArray[np.float64], bool]] = {}
+        self._stacks: dict[tuple[Offer, ...], NDArray[np.float64]] = {}
 
-    def of(self, view: NodeView, row: int) -> NDArray[np.float64]:
-        return columns(self._row(view.nodes, row)[0], view)
-
-    def together(self, view: NodeView, rows: tuple[int, ...]) -> NDArray[np.float64]:
-        """The same for several resources: resources × columns."""
-        self._row(view.nodes, rows[0])  # forget what is out of date
-        found = self._stacks.get(rows)
+    def together(self, view: NodeView, offers: tuple[Offer, ...]) -> NDArray[np.float64]:
+        """Returns what is asked for × columns."""
+        self._refresh(view.nodes)
+        found = self._stacks.get(offers)
         if found is None:
-            found = self._stacks[rows] = read_only(np.stack([self._row(view.nodes, row)[0] for row in rows]))
+            found = self._stacks[offers] = read_only(np.stack([self._row(view.nodes, offer)[0] for offer in offers]))
         return found if view.rows is view.nodes.rows else found.take(view.index, axis=1)
 
-    def everywhere(self, view: NodeView, row: int) -> bool:
-        """Returns whether all nodes (not only those of the view) have some of the resource."""
-        return self._row(view.nodes, row)[1]
+    def everywhere(self, nodes: Nodes, offer: Offer) -> bool:
+        """Returns whether all nodes have some of the resource."""
+        self._refresh(nodes)
+        return self._row(nodes, offer)[1]
 
-    def _row(self, nodes: Nodes, row: int) -> tuple[NDArray[np.float64], bool]:
+    def _refresh(self, nodes: Nodes) -> None:
         if nodes is not self._nodes or nodes.version != self._version:
             self._nodes, self._version = nodes, nodes.version
             self._rows.clear()
             self._stacks.clear()
-        found = self._rows.get(row)
+
+    def _row(self, nodes: Nodes, offer: Offer) -> tuple[NDArray[np.float64], bool]:
+        found = self._rows.get(offer)
         if found is None:
+            row, real = offer
             alloc = nodes.alloc[row]
-            if self._real and nodes.oversubscribed is not None and row < len(nodes.oversubscribed):
+            if real and nodes.oversubscribed is not None and row < len(nodes.oversubscribed):
                 alloc = alloc - nodes.oversubscribed[row]
             offered = alloc.astype(np.float64)
             everywhere = bool((offered > 0).all())
-            found = self._rows[row] = (read_only(np.maximum(offered, 1.0)), everywhere)
+            found = self._rows[offer] = (read_only(np.maximum(offered, 1.0)), everywhere)
         return found
 
 

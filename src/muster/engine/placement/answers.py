@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from muster.engine.core.axis import SHARED
-from muster.engine.core.hooks import Batch, Bools, Floats, Index, NodeFilter, NodeScorer, Scope, Verdict
+from muster.engine.core.hooks import Batch, Bools, Floats, NodeFilter, NodeScorer, Scope
 from muster.engine.core.jobs import Task
 from muster.engine.core.nodes import MoveKind, Nodes, NodeView
+from muster.engine.core.shares import Share, ShareScorer, ShareStack
 from muster.engine.core.static import columns
 from muster.engine.placement.node_sorts import SortedAnswers
 from muster.engine.placement.single_columns import MOST, SingleColumns, single_columns
+from muster.engine.placement.static_answers import few_of
 
 if TYPE_CHECKING:
     from muster.engine.placement.placement import Placement
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
 FilterTerm = tuple[str, NodeFilter]  # plugin's name, term
 ScoreTerm = tuple[str, NodeScorer]
 _NOTHING = float("-inf")
-_FEW = 8  # with fewer than one in so many nodes left by static filters, only these are read
 
 
 class LookAhead:
@@ -69,50 +70,35 @@ class ColumnAnswers:
         self.shape = task.shape
         self.nodes: Nodes = placement.nodes
         self._needs = self.nodes.axis.needs(task.shape.amounts) if fit else []
-        self.fixed_batch = Batch.COLUMNS  # the strictest of the terms that are not asked about it each time
-
-        self.static: Bools = np.ones(len(self.nodes), np.bool_)  # the nodes that no static filter refuses
-        self.curable: Bools = self.static  # the nodes that no static filter refuses for an unresolvable reason
-        self._masked = False  # does a static filter refuse any node?
-        self.node_filters: list[NodeFilter] = []
-        self.cluster_filters: list[NodeFilter] = []
-        self._read_filters(placement.filters)
+        answers = self._static_answers = placement.static_answers(task)  # kept alive by this reference
+        self.fixed_batch = answers.batch  # the strictest of the terms that are not asked about it each time
+        self.static, self.curable = answers.allowed, answers.curable
+        self._masked, self._few = answers.masked, answers.few
         if fit:
             self._exclude_without_offer()
-        self._few: Index | None = None  # the nodes that no static filter refuses, if they are few
-        if self._masked and _FEW * np.count_nonzero(self.static) <= len(self.static):
-            self._few = self.static.nonzero()[0]
 
+        self.cluster_filters = placement.cluster_filters
+        self.node_filters = [term for term in placement.node_filters if self._concerns(term)]
+        # Without those that refuse only nodes without enough capacity.
+        self._further_filters = [term for term in self.node_filters if not (fit and term.capacity)]
         # (term, its answers if they never change)
         self._scores: list[tuple[NodeScorer, Floats | None]] = []
         self.normalised: list[tuple[NodeScorer, Floats | None]] = []
-        self._read_scorers(placement.scorers)
+        for scorer, raw in answers.scores:
+            if scorer.scope == Scope.CLUSTER:
+                self.normalised.append((scorer, None))  # never cached; its normalise may be the identity
+            elif raw is not None or self._concerns(scorer):
+                (self.normalised if scorer.normalised else self._scores).append((scorer, raw))
+        self._stack, self._parts = self._stacked(placement)
 
         self._keys: dict[MoveKind, Floats] = {}
         self._cursor: dict[MoveKind, int] = {}
         self._all_scores: Floats | None = None
         self._scores_cursor = 0
+        self._column_lists = placement.column_lists
         self._asked_single = not placement.caching
         self._single_columns: SingleColumns | None = None
         self._node_classes = placement.node_classes if placement.caching and self._reads_columns_only() else None
-
-    def _read_filters(self, filters: Sequence[FilterTerm]) -> None:
-        """Evaluates the static filters once, and keeps the filters whose answers may change within a cycle."""
-        view = self.nodes.everything()
-        for _, term in filters:
-            if term.scope == Scope.CLUSTER:
-                self.cluster_filters.append(term)
-            elif self._concerns(term):
-                if term.scope == Scope.STATIC:
-                    self._exclude(term.filter(self.task, view))
-                else:
-                    self.node_filters.append(term)
-
-    def _exclude(self, verdict: Verdict) -> None:
-        if verdict.reasons and verdict.code.any():
-            self._masked = True
-            self.static = self.static & verdict.fits
-            self.curable = self.curable & verdict.resolvable
 
     def _exclude_without_offer(self) -> None:
         """Excludes the nodes that do not offer a resource that few nodes have: their rows have other resources."""
@@ -120,22 +106,7 @@ class ColumnAnswers:
             if key >= SHARED:
                 self._masked = True
                 self.static = self.static & (self.nodes.alloc[key] >= amount)
-
-    def _read_scorers(self, scorers: Sequence[ScoreTerm]) -> None:
-        """Evaluates the static scores once, and drops those that cannot change the order of two nodes."""
-        view = self.nodes.everything()
-        for _, scorer in scorers:
-            if scorer.scope == Scope.CLUSTER:
-                self.normalised.append((scorer, None))  # never cached; its normalise may be the identity
-            elif self._concerns(scorer):
-                raw: Floats | None = None
-                if scorer.scope == Scope.STATIC:
-                    if scorer.flat(self.task, view):
-                        continue
-                    raw = scorer.raw(self.task, view)
-                    if _changes_no_order(raw, scorer.normalised):
-                        continue
-                (self.normalised if scorer.normalised else self._scores).append((scorer, raw))
+                self._few = few_of(self.static)
 
     def _concerns(self, term: NodeFilter | NodeScorer) -> bool:
         """Whether the term reads anything of the task; if so, its way of batching counts."""
@@ -144,6 +115,19 @@ class ColumnAnswers:
             return False
         self.fixed_batch = max(self.fixed_batch, how)
         return True
+
+    def _stacked(self, placement: Placement) -> tuple[ShareStack, list[slice | None]]:
+        """Returns the shares that scores are computed from, and which of them each score has."""
+        shares: list[Share] = []
+        parts: list[slice | None] = []
+        for scorer, raw in self._scores:
+            part: slice | None = None
+            if raw is None and isinstance(scorer, ShareScorer) and scorer.stacked:
+                start = len(shares)
+                shares += scorer.shares(self.task, self.nodes)
+                part = slice(start, len(shares))
+            parts.append(part)
+        return placement.stacks.stack(shares), parts
 
     def _reads_columns_only(self) -> bool:
         """Whether nodes with equal columns have equal keys, static filters apart."""
@@ -164,8 +148,7 @@ class ColumnAnswers:
         else:
             since = set(log[self._cursor[kind] :])
             if len(since) <= MOST and (single := self._single()) is not None:
-                for node in since:
-                    key[node] = single.key(node, kind)
+                single.write_keys(since, kind, key)
             elif 3 * len(since) > len(key):
                 key = self._keys[kind] = self._of_all(kind)
             elif since:
@@ -182,8 +165,7 @@ class ColumnAnswers:
         else:
             changed = set(log[self._scores_cursor :])
             if len(changed) <= MOST and (single := self._single()) is not None:
-                for node in changed:
-                    self._all_scores[node] = single.score(node)
+                single.write_scores(changed, self._all_scores)
             elif changed:
                 index = np.array(list(changed), np.int64)
                 self._all_scores[index] = self.score(self.nodes.some(index))
@@ -192,11 +174,29 @@ class ColumnAnswers:
 
     def _single(self) -> SingleColumns | None:
         """Returns how to evaluate few columns; None: as many columns."""
-        if not self._asked_single:
+        found = self._single_columns
+        if not self._asked_single or (found is not None and found.size != self.nodes.axis.size):
             self._asked_single = True
-            found = single_columns(self.task, self.nodes, self._needs, self.static, self.node_filters, self._scores)
-            self._single_columns = found
-        return self._single_columns
+            static = self.static if self._masked else None
+            found = self._single_columns = single_columns(
+                self.task, self.nodes, self._column_lists, self._needs, static, self.node_filters, self._scores
+            )
+        return found
+
+    def best_of_classes(self, kind: MoveKind) -> int | None:
+        """Returns the first node with the highest key, or −1 if none fits, by one node of each class; None: ask `key`.
+
+        Most tasks with requests of their own are alone: their answers for every node are not needed.
+        """
+        if self._masked or kind in self._keys or self._node_classes is None:
+            return None
+        classes = self._node_classes.classes()
+        if classes is None:
+            return None
+        first, _ = classes
+        key = self.evaluate(self.nodes.some(first), kind, anywhere=True)
+        top = key.max()
+        return int(first[key == top].min()) if top > _NOTHING else -1
 
     def _of_all(self, kind: MoveKind) -> Floats:
         """Evaluates all nodes; where all terms read columns only, once per node class.
@@ -222,39 +222,48 @@ class ColumnAnswers:
         `anywhere`: leave out the static filters.
         """
         view.kind = kind
-        fits: Bools = np.ones(len(view), np.bool_) if anywhere else columns(self.static, view, own=True)
-        account = view.idle if kind == MoveKind.ALLOCATE else view.future_idle
-        for row, amount in self._needs:
-            fits &= account[row] >= amount
-        if kind == MoveKind.ALLOCATE and self.nodes.pipelined:
-            # Volcano: a node must fit by its future idle first, which pods pipelined to it lower.
-            future = view.future_idle
+        fits: Bools | None = None if anywhere or not self._masked else columns(self.static, view)
+        now, pipelined = kind == MoveKind.ALLOCATE, self.nodes.pipelined
+        # Volcano: a node must fit by its future idle first, which pods pipelined to it lower.
+        accounts = ([view.idle] if now else []) + ([view.future_idle] if pipelined or not now else [])
+        for account in accounts:
             for row, amount in self._needs:
-                fits &= future[row] >= amount
-        at = fits.nonzero()[0]
-        if len(at) == len(view):
-            return self._filtered(view)
-        key: Floats = np.full(len(view), _NOTHING)
+                enough = account[row] >= amount
+                fits = enough if fits is None else fits & enough
+        filters = self.node_filters if now and pipelined else self._further_filters
+        at = view.index if fits is None else fits.nonzero()[0]
+        if fits is None or 2 * len(at) > len(view):
+            key = self._filtered(view, filters)
+            if fits is not None and len(at) < len(view):
+                key[~fits] = _NOTHING
+            return key
+        key = np.full(len(view), _NOTHING)
         if len(at):  # the other columns need no further answers
-            key[at] = self._filtered(view.part(at))
+            key[at] = self._filtered(view.part(at), filters)
         return key
 
-    def _filtered(self, view: NodeView) -> Floats:
+    def _filtered(self, view: NodeView, filters: Sequence[NodeFilter]) -> Floats:
         """Evaluates filters and scores of columns with enough capacity."""
         fits: Bools | None = None
-        for term in self.node_filters:
+        for term in filters:
             passed = term.filter(self.task, view).code == 0
             fits = passed if fits is None else fits & passed
         if fits is None:
-            return self.score(view).copy()  # the score may be the kept answer of a static scorer
+            return self.score(view)
         return np.where(fits, self.score(view), _NOTHING) if fits.any() else np.full(len(view), _NOTHING)
 
     def score(self, view: NodeView) -> Floats:
-        """The sum, in configuration order, of the scores that are not normalised."""
+        """The sum, in configuration order, of the scores that are not normalised, in a new array."""
         total: Floats | None = None
-        for scorer, raw in self._scores:
-            part = columns(raw, view) if raw is not None else scorer.raw(self.task, view)
-            total = part if total is None else total + part
+        shares = self._stack.of(view)
+        for (scorer, raw), part in zip(self._scores, self._parts, strict=True):
+            if part is not None:
+                assert isinstance(scorer, ShareScorer)
+                score = scorer.of_shares(self.task, shares[part], view)
+            else:
+                score = columns(raw, view) if raw is not None else scorer.raw(self.task, view)
+                score = score.copy() if total is None else score  # it may be kept by the scorer
+            total = score if total is None else total + score
         return np.zeros(len(view)) if total is None else total
 
 
@@ -271,6 +280,7 @@ class Answers:
         self.static, self.curable = self.columns.static, self.columns.curable
         self.placement = placement
         scorers = [scorer for scorer, _ in self.columns.normalised if scorer.scope == Scope.CLUSTER]
+        self._cluster_scorers = len(scorers)
         self._cluster_terms: list[NodeFilter | NodeScorer] = [*self.columns.cluster_filters, *scorers]
         self._concerned: list[int] = []  # the positions of the terms of scope CLUSTER that concern the task
         self._sorted_of: tuple[int, ...] | None = None
@@ -289,6 +299,13 @@ class Answers:
                     how = own
         self._concerned = concerned
         return how
+
+    @property
+    def read_columns_only(self) -> bool:
+        """Whether the key decides alone: no term of scope CLUSTER concerns the task, as `batch` found, and no score is
+        normalised.
+        """
+        return not self._concerned and len(self.columns.normalised) == self._cluster_scorers
 
     @property
     def scored_by_other_nodes(self) -> bool:
@@ -349,8 +366,3 @@ class Answers:
                     continue
                 raw = scorer.raw(self.task, self.nodes.everything())
             yield scorer, raw
-
-
-def _changes_no_order(raw: Floats, normalised: bool) -> bool:
-    """Whether the scores are zeros, or (where constants are taken over the candidates) the same everywhere."""
-    return bool(len(raw)) and bool(raw.min() == raw.max() and (normalised or raw[0] == 0.0))

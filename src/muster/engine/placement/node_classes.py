@@ -26,7 +26,7 @@ class NodeClasses:
         self._next_try = 0  # the length of the log at which the classes are computed again
 
     def classes(self) -> tuple[Index, Index] | None:
-        """Returns one node of each class, and the class of every node; None if there are too many classes."""
+        """Returns the first node of each class, and the class of every node; None if there are too many classes."""
         log = self._nodes.log
         if self._class_of is None:
             if len(self._nodes) < MIN_NODES or len(log) < self._next_try:

@@ -15,13 +15,17 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from muster.engine.core.hooks import Batch, Bools, Floats, Index, NodeSet
+from muster.engine.core.hooks import Batch, Bools, Floats, Index, NodeFilter, NodeScorer, NodeSet, Scope
 from muster.engine.core.jobs import Task
 from muster.engine.core.nodes import MoveKind
+from muster.engine.core.shares import Stacks
+from muster.engine.core.static import constraints
 from muster.engine.placement.answers import Answers, ColumnAnswers, FilterTerm, ScoreTerm
 from muster.engine.placement.batch import neighbours, picks
 from muster.engine.placement.node_classes import NodeClasses
 from muster.engine.placement.node_sorts import FixedSorts
+from muster.engine.placement.single_columns import ColumnLists
+from muster.engine.placement.static_answers import StaticAnswers
 
 if TYPE_CHECKING:
     from muster.engine.core.session import Session
@@ -37,16 +41,22 @@ class Placement:
         self.nodes = session.state.nodes
         self.nodes.log.clear()
         self.node_classes = NodeClasses(self.nodes)
+        self.column_lists = ColumnLists(self.nodes)
         self.fixed_sorts = FixedSorts(len(self.nodes))
-        self.filters: list[FilterTerm] = []
-        self.scorers: list[ScoreTerm] = []
+        self.stacks = Stacks()
+        self.gather([], [])
         self.caching = True  # off only in tests: cache on ≡ cache off
         self._answers: OrderedDict[int, Answers] = OrderedDict()
         self._columns: WeakValueDictionary[Hashable, ColumnAnswers] = WeakValueDictionary()  # of those answers
+        self._static: WeakValueDictionary[Hashable, StaticAnswers] = WeakValueDictionary()  # of those columns
         self._copies: dict[int, tuple[int, int]] = {}  # shape → length of the log, `most_copies` then
 
     def gather(self, filters: list[FilterTerm], scorers: list[ScoreTerm]) -> None:
         self.filters, self.scorers = filters, scorers
+        self.node_filters = [term for _, term in filters if term.scope == Scope.NODE]
+        self.cluster_filters = [term for _, term in filters if term.scope == Scope.CLUSTER]
+        terms: list[NodeFilter | NodeScorer] = [*(term for _, term in filters), *(term for _, term in scorers)]
+        self._read_requests = [t for t in terms if t.scope == Scope.STATIC and not t.constraints_only]
         per_signature = max(1, len(self.nodes)) * (24 + 8 * len(scorers))
         self._most = max(8, _CACHE_BYTES // per_signature)
 
@@ -68,6 +78,21 @@ class Placement:
         known = self._columns.get(signature)
         if known is None or not self.caching:
             known = self._columns[signature] = ColumnAnswers(self, task)
+        return known
+
+    def static_signature(self, task: Task) -> Hashable:
+        """Tasks for which this is equal get the same answers from static terms."""
+        signature = self.session.node_signature(task)
+        if any(term.batch(task) for term in self._read_requests):
+            return signature
+        return constraints(task.shape.spec), signature[1:] if isinstance(signature, tuple) else ()
+
+    def static_answers(self, task: Task) -> StaticAnswers:
+        """Returns the part of the answers that tasks with different requests share."""
+        signature = self.static_signature(task)
+        known = self._static.get(signature)
+        if known is None or not self.caching:
+            known = self._static[signature] = StaticAnswers(self, task)
         return known
 
     # --- placing
@@ -158,6 +183,10 @@ class Placement:
             if by_sort is not None:
                 best = by_sort.best(answers.columns.key(kind))
                 return [] if best < 0 else [best]
+        if count == 1 and within is None and answers.read_columns_only and (ahead is None or ahead.size <= 1):
+            alone = answers.columns.best_of_classes(kind)
+            if alone is not None:
+                return [] if alone < 0 else [alone]
         key = answers.key(kind)
         index: Index | None = None
         if within is not None:

@@ -6,59 +6,96 @@ Terms offer functions for this (`NodeFilter.column_filter` or `one_node_filter`,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from muster.engine.core.axis import SHARED
+from muster.engine.core.axis import SHARED, Rows
 from muster.engine.core.hooks import Bools, Floats, NodeFilter, NodeScorer
 from muster.engine.core.jobs import Task
 from muster.engine.core.node_hooks import ColumnFilter, ColumnScore, OneNodeFilter, OneNodeScore
 from muster.engine.core.nodes import MoveKind, Nodes
 
-MOST = 12  # columns that are evaluated one by one
+MOST = 16  # columns that are evaluated one by one
 _NOTHING = float("-inf")
 
 
-class SingleColumns:
-    """The key and the score of one node for tasks of one signature."""
+class ColumnLists:
+    """The columns of single nodes as lists, kept until the node changes: tasks of many signatures read them."""
 
-    __slots__ = ("_filters", "_needs", "_node_filters", "_nodes", "_scores", "_static")
+    def __init__(self, nodes: Nodes) -> None:
+        self._nodes = nodes
+        self._cursor = 0
+        self._rows: Rows | None = None  # the matrix that the lists are of
+        self._lists: dict[int, tuple[list[int], list[int]]] = {}
+
+    def current(self) -> dict[int, tuple[list[int], list[int]]]:
+        """Returns the known lists, by node."""
+        nodes, lists = self._nodes, self._lists
+        if nodes.rows is not self._rows:
+            self._rows = nodes.rows
+            lists.clear()
+        for node in nodes.log[self._cursor :]:
+            lists.pop(node, None)
+        self._cursor = len(nodes.log)
+        return lists
+
+    def read(self, node: int) -> tuple[list[int], list[int]]:
+        found = self._lists[node] = self._nodes.rows[:, node].tolist(), self._nodes.offered[:, node].tolist()
+        return found
+
+
+class SingleColumns:
+    """The key and the score of single nodes for tasks of one signature."""
+
+    __slots__ = (
+        "_capacity_filters", "_filters", "_lists", "_needs", "_node_filters", "_nodes", "_scores", "_static", "size",
+    )  # fmt: skip
 
     def __init__(
-        self, nodes: Nodes, needs: Sequence[tuple[int, int]], static: Bools, filters: Sequence[ColumnFilter],
+        self, nodes: Nodes, lists: ColumnLists, needs: Sequence[tuple[int, int]], static: Bools | None,
+        filters: Sequence[ColumnFilter], capacity_filters: Sequence[ColumnFilter],
         node_filters: Sequence[OneNodeFilter], scores: Sequence[tuple[ColumnScore | None, OneNodeScore | None]],
     ) -> None:  # fmt: skip
+        """`static`: None if all nodes pass the static filters; `capacity_filters`: see `ColumnAnswers.evaluate`."""
         self._nodes = nodes
+        self._lists = lists
         self._needs = needs
         self._static = static
         self._filters = filters
+        self._capacity_filters = capacity_filters
         self._node_filters = node_filters
         self._scores = scores
+        self.size = nodes.axis.size  # the rows of an account for which the functions were made
 
-    def key(self, node: int, kind: MoveKind) -> float:
-        """What `ColumnAnswers.evaluate` returns for the column."""
-        nodes = self._nodes
-        if not self._static[node]:
-            return _NOTHING
-        rows, alloc = nodes.rows[:, node].tolist(), nodes.offered[:, node].tolist()
-        size = len(alloc)
-        idle = kind == MoveKind.ALLOCATE
-        future = not idle or nodes.pipelined
+    def write_keys(self, changed: Iterable[int], kind: MoveKind, key: Floats) -> None:
+        """Writes what `ColumnAnswers.evaluate` returns for these columns."""
+        lists, static = self._lists.current(), self._static
+        for node in changed:
+            if static is not None and not static[node]:
+                key[node] = _NOTHING
+            else:
+                rows, alloc = lists.get(node) or self._lists.read(node)
+                passes = self._passes(node, rows, alloc, kind)
+                key[node] = self._sum(node, rows, alloc, kind) if passes else _NOTHING
+
+    def write_scores(self, changed: Iterable[int], scores: Floats) -> None:
+        """Writes what `ColumnAnswers.score` returns for these columns."""
+        lists = self._lists.current()
+        for node in changed:
+            rows, alloc = lists.get(node) or self._lists.read(node)
+            scores[node] = self._sum(node, rows, alloc, MoveKind.ALLOCATE)
+
+    def _passes(self, node: int, rows: list[int], alloc: list[int], kind: MoveKind) -> bool:
+        size, now, pipelined = self.size, kind == MoveKind.ALLOCATE, self._nodes.pipelined
         for row, amount in self._needs:
-            if (idle and rows[row] < amount) or (future and rows[size + row] < amount):
-                return _NOTHING
+            if (now and rows[row] < amount) or ((pipelined or not now) and rows[size + row] < amount):
+                return False
         for passes in self._filters:
             if not passes(rows, alloc, kind):
-                return _NOTHING
+                return False
         for accepts in self._node_filters:
             if not accepts(node, kind):
-                return _NOTHING
-        return self._sum(node, rows, alloc, kind)
-
-    def score(self, node: int) -> float:
-        """What `ColumnAnswers.score` returns for the column."""
-        nodes = self._nodes
-        rows, alloc = nodes.rows[:, node].tolist(), nodes.offered[:, node].tolist()
-        return self._sum(node, rows, alloc, MoveKind.ALLOCATE)
+                return False
+        return not (now and pipelined) or all(passes(rows, alloc, kind) for passes in self._capacity_filters)
 
     def _sum(self, node: int, rows: list[int], alloc: list[int], kind: MoveKind) -> float:
         total: float | None = None
@@ -73,16 +110,22 @@ class SingleColumns:
 
 
 def single_columns(
-    task: Task, nodes: Nodes, needs: Sequence[tuple[int, int]], static: Bools, node_filters: Sequence[NodeFilter],
-    scorers: Sequence[tuple[NodeScorer, Floats | None]],
+    task: Task, nodes: Nodes, lists: ColumnLists, needs: Sequence[tuple[int, int]], static: Bools | None,
+    node_filters: Sequence[NodeFilter], scorers: Sequence[tuple[NodeScorer, Floats | None]],
 ) -> SingleColumns | None:  # fmt: skip
     """Returns None if a term has no function for single columns, or a resource shares its row with others."""
     if any(key >= SHARED for key, _ in needs):
         return None
-    filters = [passes for term in node_filters if (passes := term.column_filter(task, nodes)) is not None]
-    of_node = [accepts for term in node_filters if (accepts := term.one_node_filter(task)) is not None]
-    if len(filters) + len(of_node) < len(node_filters):
-        return None
+    filters: list[ColumnFilter] = []
+    capacity_filters: list[ColumnFilter] = []
+    of_node: list[OneNodeFilter] = []
+    for term in node_filters:
+        if (passes := term.column_filter(task, nodes)) is not None:
+            (capacity_filters if needs and term.capacity else filters).append(passes)
+        elif (accepts := term.one_node_filter(task)) is not None:
+            of_node.append(accepts)
+        else:
+            return None
     scores: list[tuple[ColumnScore | None, OneNodeScore | None]] = []
     for scorer, raw in scorers:
         function = scorer.column_score(task, nodes) if raw is None else None
@@ -90,7 +133,7 @@ def single_columns(
         if function is None and score is None:
             return None
         scores.append((function, score))
-    return SingleColumns(nodes, needs, static, filters, of_node, scores)
+    return SingleColumns(nodes, lists, needs, static, filters, capacity_filters, of_node, scores)
 
 
 def _kept(raw: Floats) -> OneNodeScore:

@@ -65,6 +65,7 @@ class NodeGroup(Plugin, NodeFilter, NodeScorer, NodeSets, Ledger):
     name = "nodegroup"
     term = "affinity"
     scope = Scope.STATIC
+    constraints_only = True
     arguments = {
         "strict": "true or false: Volcano's chart rules, where a group in no list is refused, and unlabelled nodes are "
         "open to queues without affinity only if false; not given: only the affinity of a queue restricts it",

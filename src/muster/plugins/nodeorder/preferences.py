@@ -22,6 +22,7 @@ class NodeAffinity(Weighted):
 
     term = "nodeaffinity"
     scope = Scope.STATIC
+    constraints_only = True
     normalised = True
 
     def __init__(self, weight: int) -> None:
@@ -43,6 +44,7 @@ class TaintToleration(Weighted):
 
     term = "tainttoleration"
     scope = Scope.STATIC
+    constraints_only = True
     normalised = True
 
     def __init__(self, weight: int) -> None:
@@ -62,6 +64,7 @@ class TaintToleration(Weighted):
 class ImageLocality(Weighted):
     term = "imagelocality"
     scope = Scope.STATIC
+    constraints_only = True
 
     def __init__(self, weight: int) -> None:
         super().__init__(weight)

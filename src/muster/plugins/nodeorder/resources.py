@@ -7,7 +7,7 @@ not offer is ignored. Integer floors are done in float64, which is exact below 2
 A node offers its allocatable, as kube-scheduler sees it: Volcano's oversubscription annotations count for the fit,
 binpack and quotas only.
 
-These functions run on every column for every signature, so they avoid conversions and temporary arrays.
+These functions run for every signature, so they avoid conversions and temporary arrays.
 """
 
 from __future__ import annotations
@@ -24,10 +24,15 @@ from muster.engine.core.jobs import Task
 from muster.engine.core.node_hooks import ColumnScore
 from muster.engine.core.nodes import Nodes, NodeView
 from muster.engine.core.resources import CPU, MEMORY
-from muster.engine.core.static import Capacity, Workspace
+from muster.engine.core.shares import LOAD, NONZERO, Ratio, Share, ShareScorer
 from muster.plugins.nodeorder.weighted import Weighted
 
 GPU = "nvidia.com/gpu"
+_CPU_AND_MEMORY = ((CPU, True), (MEMORY, True))  # as the node objects offer them
+# The load in per cent, as it lowers and raises a score.
+_CPU_LESS, _MEMORY_LESS = Ratio(NONZERO, CPU, -100.0, real=True), Ratio(NONZERO, MEMORY, -100.0, real=True)
+_CPU_MORE, _MEMORY_MORE = Ratio(NONZERO, CPU, 100.0, real=True), Ratio(NONZERO, MEMORY, 100.0, real=True)
+_LOAD = Ratio(LOAD, CPU, 1.0, real=True), Ratio(LOAD, MEMORY, 1.0, real=True)
 
 
 def real(nodes: NodeView) -> Rows:
@@ -41,32 +46,35 @@ def _offers(nodes: NodeView, row: int) -> Bools:
     return offers
 
 
-class OfLoad(Weighted):
+class OfLoad(Weighted, ShareScorer):
     """A score by a node's load, as it is now or as it was at the start of the cycle."""
 
     scope = Scope.NODE
 
     def __init__(self, weight: int) -> None:
-        super().__init__(weight)
-        self.capacity = Capacity(real=True)
-        self.workspace = Workspace()
+        Weighted.__init__(self, weight)
+        ShareScorer.__init__(self)
         self._began: Rows | None = None
 
     def open(self, nodes: Nodes, current: bool) -> None:
         self._began = None if current or not self.weight else nodes.rows.copy()
+        self.stacked = self._began is None
         # Nodes that are equal now may have differed then; their columns do not show oversubscription.
         self.columns_only = self._began is None and nodes.oversubscribed is None
 
     def raw(self, task: Task, nodes: NodeView) -> Floats:
         if self._began is not None:
             nodes = NodeView(nodes.nodes, nodes.index, self._began[:, nodes.index], nodes.offered)
-        score = self.score(task, nodes)
+        return super().raw(task, nodes)
+
+    def of_shares(self, task: Task, shares: Floats, nodes: NodeView) -> Floats:
+        score = self.score(task, shares, nodes)
         if self.weight != 1:
             score *= self.weight
         return score
 
     @abstractmethod
-    def score(self, task: Task, nodes: NodeView) -> Floats:
+    def score(self, task: Task, shares: Floats, nodes: NodeView) -> Floats:
         """Returns 0 to 100 in a new array."""
 
     def column_score(self, task: Task, nodes: Nodes) -> ColumnScore | None:
@@ -79,20 +87,12 @@ class OfLoad(Weighted):
     def of_column(self, task: Task, nodes: Nodes) -> ColumnScore | None:
         """Returns `score` as a function of one column; None if a resource shares its row with others."""
 
-    def hold(self, percent: Floats) -> None:
-        """Limits scores to 0..100 where the load exceeds what a node offers."""
-
-    def mean_per_cent(self, amounts: NDArray[np.int64], nodes: NodeView) -> Floats:
-        """Returns the mean of cpu and memory in per cent of what the node offers, 0 to 100, all rounded down.
+    def mean(self, percent: Floats, nodes: NodeView) -> Floats:
+        """Returns the mean of two percentages, which are rounded down and held within their limits, rounded down.
 
         A resource that the node does not offer is ignored.
         """
-        percent = self.workspace.array(2, len(nodes))
-        np.multiply(amounts, 100.0, out=percent)
-        percent /= self.capacity.together(nodes, (CPU, MEMORY))
-        np.floor(percent, out=percent)
-        self.hold(percent)
-        if self.capacity.everywhere(nodes, CPU) and self.capacity.everywhere(nodes, MEMORY):
+        if all(self.capacity.everywhere(nodes.nodes, offer) for offer in _CPU_AND_MEMORY):
             mean: Floats = percent[0] + percent[1]
             mean /= 2.0
         else:
@@ -100,15 +100,14 @@ class OfLoad(Weighted):
             percent[offered == 0] = 0.0
             mean = percent[0] + percent[1]
             mean /= np.where((offered[CPU] > 0) & (offered[MEMORY] > 0), 2.0, 1.0)
-        np.floor(mean, out=mean)
-        return mean
+        return np.floor(mean, out=mean)
 
 
-def _mean_of_column(cpu: float, memory: float, alloc: list[int]) -> float:
-    """Returns the mean of two percentages, which are rounded down and held within their limits, as `mean_per_cent`."""
-    offered = alloc[CPU], alloc[MEMORY]
-    mean = (cpu if offered[0] else 0.0) + (memory if offered[1] else 0.0)
-    return float(math.floor(mean / (2.0 if offered[0] > 0 and offered[1] > 0 else 1.0)))
+def _mean_of_column(cpu: int, memory: int, alloc: list[int]) -> float:
+    """Computes `OfLoad.mean` for one node."""
+    if alloc[CPU] and alloc[MEMORY]:
+        return (cpu + memory) // 2
+    return cpu if alloc[CPU] else memory if alloc[MEMORY] else 0.0
 
 
 class LeastRequested(OfLoad):
@@ -116,25 +115,25 @@ class LeastRequested(OfLoad):
 
     def of_column(self, task: Task, nodes: Nodes) -> ColumnScore:
         cpu, memory = task.shape.nonzero
-        loaded = 4 * nodes.axis.size
+        loaded, floor = 4 * nodes.axis.size, math.floor
 
         def score(rows: list[int], alloc: list[int]) -> float:
-            free_cpu, free_memory = alloc[CPU] - rows[loaded] - cpu, alloc[MEMORY] - rows[loaded + 1] - memory
-            return _mean_of_column(
-                max(math.floor(free_cpu * 100.0 / max(alloc[CPU], 1.0)), 0.0),
-                max(math.floor(free_memory * 100.0 / max(alloc[MEMORY], 1.0)), 0.0),
-                alloc,
-            )
+            offered_cpu, offered_memory = alloc[CPU], alloc[MEMORY]
+            free_cpu = floor((offered_cpu - rows[loaded] - cpu) * 100.0 / (offered_cpu or 1.0))
+            free_memory = floor((offered_memory - rows[loaded + 1] - memory) * 100.0 / (offered_memory or 1.0))
+            return _mean_of_column(free_cpu if free_cpu > 0 else 0, free_memory if free_memory > 0 else 0, alloc)
 
         return score
 
-    def hold(self, percent: Floats) -> None:
-        np.maximum(percent, 0.0, out=percent)
+    def shares(self, task: Task, nodes: Nodes) -> list[Share]:
+        cpu, memory = task.shape.nonzero
+        return [(_CPU_LESS, cpu), (_MEMORY_LESS, memory)]
 
-    def score(self, task: Task, nodes: NodeView) -> Floats:
-        free = real(nodes) - nodes.nonzero
-        free -= np.array(task.shape.nonzero)[:, None]
-        return self.mean_per_cent(free, nodes)
+    def score(self, task: Task, shares: Floats, nodes: NodeView) -> Floats:
+        # 100 less the percentage rounded up is what is free in per cent, rounded down.
+        np.floor(shares, out=shares)
+        shares += 100.0
+        return self.mean(np.maximum(shares, 0.0, out=shares), nodes)
 
 
 class MostRequested(OfLoad):
@@ -142,22 +141,22 @@ class MostRequested(OfLoad):
 
     def of_column(self, task: Task, nodes: Nodes) -> ColumnScore:
         cpu, memory = task.shape.nonzero
-        loaded = 4 * nodes.axis.size
+        loaded, floor = 4 * nodes.axis.size, math.floor
 
         def score(rows: list[int], alloc: list[int]) -> float:
-            return _mean_of_column(
-                min(math.floor((rows[loaded] + cpu) * 100.0 / max(alloc[CPU], 1.0)), 100.0),
-                min(math.floor((rows[loaded + 1] + memory) * 100.0 / max(alloc[MEMORY], 1.0)), 100.0),
-                alloc,
-            )
+            used_cpu = floor((rows[loaded] + cpu) * 100.0 / (alloc[CPU] or 1.0))
+            used_memory = floor((rows[loaded + 1] + memory) * 100.0 / (alloc[MEMORY] or 1.0))
+            return _mean_of_column(min(used_cpu, 100), min(used_memory, 100), alloc)
 
         return score
 
-    def hold(self, percent: Floats) -> None:
-        np.minimum(percent, 100.0, out=percent)
+    def shares(self, task: Task, nodes: Nodes) -> list[Share]:
+        cpu, memory = task.shape.nonzero
+        return [(_CPU_MORE, cpu), (_MEMORY_MORE, memory)]
 
-    def score(self, task: Task, nodes: NodeView) -> Floats:
-        return self.mean_per_cent(nodes.nonzero + np.array(task.shape.nonzero)[:, None], nodes)
+    def score(self, task: Task, shares: Floats, nodes: NodeView) -> Floats:
+        np.floor(shares, out=shares)
+        return self.mean(np.minimum(shares, 100.0, out=shares), nodes)
 
 
 class BalancedResource(OfLoad):
@@ -175,37 +174,43 @@ class BalancedResource(OfLoad):
         return any(asked.get(name) for name in ("cpu", "memory", GPU))
 
     def of_column(self, task: Task, nodes: Nodes) -> ColumnScore | None:
-        asked = task.shape.amounts
-        names = ("cpu", "memory", GPU) if asked.get(GPU) else ("cpu", "memory")
         load = 3 * nodes.axis.size
-        terms = [(nodes.axis.row(name), float(asked.get(name, 0))) for name in names]
+        terms = self._requests(task, nodes)
         if terms[-1][0] >= SHARED:
             return None
 
         def score(rows: list[int], alloc: list[int]) -> float:
             before, after = [], []
             for row, request in terms:
-                if alloc[row] > 0:
-                    offered = max(alloc[row], 1.0)
-                    before.append(min(rows[load + row] / offered, 1.0))
-                    after.append(min((rows[load + row] + request) / offered, 1.0))
-            change = _evenness_of_column(after) - _evenness_of_column(before)
-            return float(math.floor((change + 150.0) / 2.0))
+                if offered := alloc[row]:
+                    was = rows[load + row]
+                    before.append(was / offered if was < offered else 1.0)
+                    after.append((was + request) / offered if was + request < offered else 1.0)
+            return (_evenness_of_column(after) - _evenness_of_column(before) + 150) // 2
 
         return score
 
-    def score(self, task: Task, nodes: NodeView) -> Floats:
+    @staticmethod
+    def _requests(task: Task, nodes: Nodes) -> list[tuple[int, int]]:
+        """Returns the keys of the resources that are compared, and the pod's requests."""
         asked = task.shape.amounts
-        names = ("cpu", "memory", GPU) if asked.get(GPU) else ("cpu", "memory")
-        rows = tuple(nodes.nodes.axis.row(name) for name in names)
-        # (Without and with the pod) × resources × columns, so that each step computes both.
-        shares = self.workspace.array(2, len(rows), len(nodes))
-        shares[0] = nodes.load[: MEMORY + 1] if len(rows) == 2 else np.stack([nodes.load[row] for row in rows])
-        np.add(shares[0], np.array([float(asked.get(name, 0)) for name in names])[:, None], out=shares[1])
-        shares /= self.capacity.together(nodes, rows)
+        found = [(CPU, asked.get("cpu", 0)), (MEMORY, asked.get("memory", 0))]
+        return [*found, (nodes.axis.row(GPU), asked[GPU])] if asked.get(GPU) else found
+
+    def shares(self, task: Task, nodes: Nodes) -> list[Share]:
+        requests = self._requests(task, nodes)
+        ratios = _LOAD if len(requests) == 2 else (*_LOAD, Ratio(LOAD, requests[2][0], 1.0, real=True))
+        return [(r, 0) for r in ratios] + [(r, request) for r, (_, request) in zip(ratios, requests, strict=True)]
+
+    def score(self, task: Task, shares: Floats, nodes: NodeView) -> Floats:
         np.minimum(shares, 1.0, out=shares)
-        offered = [None if self.capacity.everywhere(nodes, row) else _offers(nodes, row) for row in rows]
-        even = evenness([shares[:, i] for i in range(len(rows))], offered)
+        count = len(shares) // 2
+        # (Without and with the pod) × resources × columns, so that each step computes both.
+        both = shares.reshape(2, count, -1)
+        offers = _CPU_AND_MEMORY if count == 2 else (*_CPU_AND_MEMORY, (nodes.nodes.axis.row(GPU), True))
+        everywhere = self.capacity.everywhere
+        offered = [None if everywhere(nodes.nodes, offer) else _offers(nodes, offer[0]) for offer in offers]
+        even = evenness([both[:, i] for i in range(count)], offered)
         score: Floats = even[1] - even[0]
         score += 150.0
         score /= 2.0
@@ -230,17 +235,17 @@ def evenness(shares: list[Floats], offered: list[NDArray[np.bool_] | None]) -> F
     return even
 
 
-def _evenness_of_column(shares: list[float]) -> float:
+def _evenness_of_column(shares: list[float]) -> int:
     """Computes `evenness` for one node, of the resources that it offers."""
     if len(shares) == 2:
-        deviation = abs((shares[0] - shares[1]) / 2.0)
+        deviation = abs(shares[0] - shares[1]) / 2.0
     elif len(shares) == 3:
         mean = (shares[0] + shares[1] + shares[2]) / 3.0
         first, second, third = shares[0] - mean, shares[1] - mean, shares[2] - mean
         deviation = math.sqrt((first * first + second * second + third * third) / 3.0)
     else:
         deviation = 0.0
-    return float(math.floor((1.0 - deviation) * 100.0))
+    return math.floor((1.0 - deviation) * 100.0)
 
 
 def _of_two(a: Floats, b: Floats) -> Floats:

@@ -54,6 +54,7 @@ class PodCount(NodeFilter):
 class NodeUnschedulable(NodeFilter):
     term = "unschedulable"
     scope = Scope.STATIC
+    constraints_only = True
 
     def __init__(self, tolerations: Tolerations) -> None:
         self._tolerations = tolerations
@@ -70,6 +71,7 @@ class NodeAffinity(NodeFilter):
 
     term = "nodeaffinity"
     scope = Scope.STATIC
+    constraints_only = True
 
     def __init__(self) -> None:
         self._required = Required()
@@ -84,6 +86,7 @@ class NodeAffinity(NodeFilter):
 class TaintToleration(NodeFilter):
     term = "tainttoleration"
     scope = Scope.STATIC
+    constraints_only = True
 
     def __init__(self, tolerations: Tolerations) -> None:
         self._tolerations = tolerations
@@ -112,6 +115,7 @@ class ResourceClaims(NodeFilter):
 
     term = "resourceclaims"
     scope = Scope.STATIC
+    constraints_only = True
 
     def batch(self, task: Task) -> Batch:
         return Batch.COLUMNS if task.shape.spec.resource_claims else Batch.SKIP

@@ -251,3 +251,17 @@ def test_scores_of_a_claim_take_constants_over_the_nodes_that_evictions_could_ma
     assert session_of(state, never).placement.scores(task(state, "a-0")).tolist()[1:] == [101.0, 1.0]
     state = cluster(0, 4)
     assert session_of(state, Score([3, 2])).placement.scores(task(state, "a-0")).tolist() == [3.0, 2.0]
+
+
+def test_kept_answers_follow_a_resource_that_gets_its_row_within_the_cycle() -> None:
+    zero = pod("zero", cpu=1, requests={"example.com/rare": 0})
+    state = state_of(node("n0", cpu=4), node("n1", cpu=2), queue("q"), job("a", waiting=4), zero)
+    session = session_of(state, [real("predicates"), real("nodeorder"), real("binpack")])
+    waits, before = task(state, "a-2"), state.nodes.axis.size
+    for number, one in enumerate((*tasks(state, "a-0", "a-1"), state.tasks["default/zero"])):
+        session.placement.answers(waits).key(MoveKind.ALLOCATE)
+        session.statement().allocate([one], [number % 2])
+    assert state.nodes.axis.size > before
+    kept = session.placement.answers(waits).key(MoveKind.ALLOCATE).tolist()
+    session.placement.caching = False
+    assert kept == session.placement.answers(waits).key(MoveKind.ALLOCATE).tolist()
