@@ -22,7 +22,7 @@ from muster.model.affinity import (
     TopologySpreadConstraint,
     WeightedPodAffinityTerm,
 )
-from muster.model.meta import Condition, Int, LabelSelector, Object, Partial, ResourceList
+from muster.model.meta import NO_ENTRIES, NO_ITEMS, Condition, Int, LabelSelector, Object, Partial, ResourceList
 from muster.model.pod import (
     Container,
     ContainerPort,
@@ -86,18 +86,18 @@ class NodeSpec(Partial, kw_only=True):
     """spec of a node."""
 
     unschedulable: bool = False
-    taints: list[Taint] = []
+    taints: list[Taint] = NO_ITEMS
 
 
 class NodeStatus(Partial, kw_only=True):
     """status of a node: its resources, conditions, images and volumes."""
 
-    capacity: ResourceList = {}
-    allocatable: ResourceList = {}
-    conditions: list[Condition] = []
-    images: list[ContainerImage] = []
-    volumes_attached: list[AttachedVolume] = []
-    volumes_in_use: list[str] = []
+    capacity: ResourceList = NO_ENTRIES
+    allocatable: ResourceList = NO_ENTRIES
+    conditions: list[Condition] = NO_ITEMS
+    images: list[ContainerImage] = NO_ITEMS
+    volumes_attached: list[AttachedVolume] = NO_ITEMS
+    volumes_in_use: list[str] = NO_ITEMS
 
 
 class Node(Object, kw_only=True):

@@ -7,7 +7,17 @@ from typing import Any, ClassVar
 from msgspec import field
 
 from muster.model.affinity import Affinity, Toleration, TopologySpreadConstraint
-from muster.model.meta import Condition, Int, LabelSelector, Object, ObjectMeta, Partial, ResourceList
+from muster.model.meta import (
+    NO_ENTRIES,
+    NO_ITEMS,
+    Condition,
+    Int,
+    LabelSelector,
+    Object,
+    ObjectMeta,
+    Partial,
+    ResourceList,
+)
 
 
 class ResourceClaimName(Partial, kw_only=True):
@@ -20,9 +30,9 @@ class ResourceClaimName(Partial, kw_only=True):
 class ResourceRequirements(Partial, kw_only=True):
     """resources of a container or of a whole pod."""
 
-    requests: ResourceList = {}
-    limits: ResourceList = {}
-    claims: list[ResourceClaimName] = []
+    requests: ResourceList = NO_ENTRIES
+    limits: ResourceList = NO_ENTRIES
+    claims: list[ResourceClaimName] = NO_ITEMS
 
 
 class ContainerPort(Partial, kw_only=True):
@@ -40,10 +50,10 @@ class Container(Partial, kw_only=True):
 
     name: str = ""
     image: str = ""
-    command: list[str] = []
-    args: list[str] = []
-    env: list[dict[str, Any]] = []
-    ports: list[ContainerPort] = []
+    command: list[str] = NO_ITEMS
+    args: list[str] = NO_ITEMS
+    env: list[dict[str, Any]] = NO_ITEMS
+    ports: list[ContainerPort] = NO_ITEMS
     resources: ResourceRequirements | None = None
     restart_policy: str = ""
 
@@ -58,7 +68,7 @@ class PersistentVolumeClaimSource(Partial, kw_only=True):
 class VolumeClaimSpec(Partial, kw_only=True):
     """spec of a claim, also of the template of an ephemeral volume."""
 
-    access_modes: list[str] = []
+    access_modes: list[str] = NO_ITEMS
     selector: LabelSelector | None = None
     resources: ResourceRequirements | None = None
     volume_name: str = ""
@@ -106,7 +116,7 @@ class Iscsi(Partial, kw_only=True):
 class Rbd(Partial, kw_only=True):
     """A Ceph image that only one pod of a node may write."""
 
-    monitors: list[str] = []
+    monitors: list[str] = NO_ITEMS
     image: str = ""
     pool: str = "rbd"
     read_only: bool = False
@@ -163,24 +173,24 @@ class PodSpec(Partial, kw_only=True):
     """spec of a pod."""
 
     node_name: str = ""
-    node_selector: dict[str, str] = {}
+    node_selector: dict[str, str] = NO_ENTRIES
     affinity: Affinity | None = None
-    tolerations: list[Toleration] = []
-    topology_spread_constraints: list[TopologySpreadConstraint] = []
-    containers: list[Container] = []
-    init_containers: list[Container] = []
-    overhead: ResourceList = {}
+    tolerations: list[Toleration] = NO_ITEMS
+    topology_spread_constraints: list[TopologySpreadConstraint] = NO_ITEMS
+    containers: list[Container] = NO_ITEMS
+    init_containers: list[Container] = NO_ITEMS
+    overhead: ResourceList = NO_ENTRIES
     resources: ResourceRequirements | None = None
     # Absent is not 0: Volcano counts a pod without a priority as 1.
     priority: Int | None = None
     priority_class_name: str = ""
     preemption_policy: str = ""
     scheduler_name: str = ""
-    scheduling_gates: list[PodSchedulingGate] = []
+    scheduling_gates: list[PodSchedulingGate] = NO_ITEMS
     scheduling_group: SchedulingGroup | None = None
     workload_ref: WorkloadReference | None = None
-    volumes: list[Volume] = []
-    resource_claims: list[PodResourceClaim] = []
+    volumes: list[Volume] = NO_ITEMS
+    resource_claims: list[PodResourceClaim] = NO_ITEMS
     host_network: bool = False
     termination_grace_period_seconds: Int | None = None
     active_deadline_seconds: Int | None = None
@@ -199,8 +209,8 @@ class PodStatus(Partial, kw_only=True):
     """status of a pod; an absent phase is Pending."""
 
     phase: str = ""
-    conditions: list[Condition] = []
-    container_statuses: list[ContainerStatus] = []
+    conditions: list[Condition] = NO_ITEMS
+    container_statuses: list[ContainerStatus] = NO_ITEMS
     nominated_node_name: str = ""
     start_time: str | None = None
     reason: str = ""

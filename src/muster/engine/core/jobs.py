@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from muster.engine.core.axis import Axis, Vector
 from muster.engine.core.hooks import Reason
 from muster.model.core import Pod, PodSpec, Volume
+from muster.model.meta import NO_ITEMS
 from muster.model.pod import PersistentVolumeClaimSource
 from muster.model.requests import nonzero, requests
 from muster.model.scheduling import PodGroup
@@ -348,7 +349,7 @@ class Shapes:
         if spec.volumes:
             # Every pod has a token volume with its own name; volumes that no rule reads do not make pods different.
             # Claims are read from the pod: pods of a StatefulSet differ in the names of their claims.
-            spec = replace(spec, volumes=[_without_claim(v) for v in spec.volumes if v != Volume(name=v.name)])
+            spec = replace(spec, volumes=[_without_claim(v) for v in spec.volumes if v != Volume(name=v.name)] or NO_ITEMS)
         if spec.scheduling_group is not None or spec.workload_ref is not None:
             spec = replace(spec, scheduling_group=None, workload_ref=None)  # read from the pod; equal pods differ in it
         key = _encode(spec)
