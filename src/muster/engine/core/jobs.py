@@ -22,6 +22,7 @@ from muster.engine.core.hooks import Reason
 from muster.model.core import Pod, PodSpec, Volume
 from muster.model.meta import NO_ITEMS
 from muster.model.pod import PersistentVolumeClaimSource
+from muster.model.quantity import whole
 from muster.model.requests import nonzero, requests
 from muster.model.scheduling import PodGroup
 from muster.model.scheduling import Queue as QueueObject
@@ -49,7 +50,9 @@ _HELD = [status in ALLOCATED_LIKE for status in Status]  # by status: a look-up 
 _READY = [status in READY_LIKE for status in Status]
 _encode = msgspec.json.Encoder().encode
 _SOME_CLAIM = PersistentVolumeClaimSource()
+_NODE_CHARS = len('{"nodeName":"",')
 ON_NODE = (*ALLOCATED_LIKE, Status.RELEASING, Status.UNKNOWN)
+_UNREAD = -1  # no number in a name is negative: a name is cut at its last "-"
 
 
 class Shape:
@@ -87,33 +90,36 @@ class Shape:
         self._read_at = axis.version
 
 
-class Task:
+class Task(msgspec.Struct, eq=False):
     """A pod inside the engine. `job` is None for pods of other schedulers: they only occupy capacity."""
 
-    __slots__ = (
-        "best_effort", "created", "gated", "job", "key", "name", "namespace", "node", "nominated", "pod",
-        "preemptable", "priority", "role", "serial", "shape", "signature", "status", "sub_group", "uid",
-    )  # fmt: skip
+    pod: Pod
+    key: str
+    namespace: str
+    name: str
+    uid: str
+    shape: Shape
+    status: Status
+    node: int  # index, −1 = none
+    created: float
+    nominated: str
+    best_effort: bool
+    priority: int
+    role: str
+    preemptable: bool
+    gated: bool
+    job: Job | None = None
+    sub_group: str = ""
+    signature: int = -1
+    _serial: int | None = _UNREAD
 
-    def __init__(self, pod: Pod, key: str, uid: str, shape: Shape, status: Status, node: int, priority: int) -> None:
-        self.pod = pod
-        self.key = key
-        self.namespace, _, self.name = key.partition("/")
-        self.uid = uid
-        self.shape = shape
-        self.status = status
-        self.node = node  # index, −1 = none
-        self.priority = priority
-        self.job: Job | None = None
-        self.role = ""
-        self.sub_group = ""
-        self.preemptable = True
-        self.best_effort = shape.best_effort
-        self.gated = False
-        self.nominated = ""
-        self.created = 0.0
-        self.serial: int | None = None  # the number after the last "-" of a name of at least three parts
-        self.signature = -1
+    @property
+    def serial(self) -> int | None:
+        """The number after the last "-" of a name of at least three parts."""
+        if self._serial == _UNREAD:
+            number = self.name.rpartition("-")[2] if self.name.count("-") > 1 else ""
+            self._serial = whole(number)
+        return self._serial
 
     @property
     def labels(self) -> dict[str, str]:
@@ -352,9 +358,9 @@ class Shapes:
             spec = replace(spec, volumes=[_without_claim(v) for v in spec.volumes if v != Volume(name=v.name)] or NO_ITEMS)
         if spec.scheduling_group is not None or spec.workload_ref is not None:
             spec = replace(spec, scheduling_group=None, workload_ref=None)  # read from the pod; equal pods differ in it
-        key = _encode(spec)
         # Equal pods differ only in their node. It is the first field: cut it off.
-        key = key.removeprefix(b'{"nodeName":"%b"' % spec.node_name.encode() if spec.node_name else b"{").lstrip(b",")
+        node = spec.node_name
+        key = _encode(spec)[len(node) + _NODE_CHARS if node else 1 :]
         known = self._known.get(key)
         shape = None if known is None else known()
         if shape is None:

@@ -31,26 +31,39 @@ _TRUE, _FALSE = {"1", "t", "T", "true", "TRUE", "True"}, {"0", "f", "F", "false"
 
 
 def read_task(
-    key: str, pod: Pod, shape: Shape, rank: Mapping[str, int], classes: Mapping[str, Object]
+    key: str, pod: Pod, shape: Shape, rank: Mapping[str, int], classes: Mapping[str, Object], like: Task | None = None
 ) -> Task:
+    """Reads a pod. If it differs from the pod of `like` only in its name, times, node and status, it is in its job."""
     meta, spec = pod.metadata, pod.spec
     node = rank.get(spec.node_name, -1) if spec.node_name else -1
-    task = Task(pod, key, meta.uid or key, shape, status_of(pod), node, priority_of(pod, classes))
-    task.created = seconds(meta.creation_timestamp)
-    task.nominated = pod.status.nominated_node_name
+    own = (
+        pod, key, meta.namespace or "default", meta.name, meta.uid or key, shape, status_of(pod), node,
+        seconds(meta.creation_timestamp), pod.status.nominated_node_name, shape.best_effort,
+    )  # fmt: skip
+    if like is not None and shape is like.shape and _alike(pod, like.pod):
+        return Task(*own, like.priority, like.role, like.preemptable, like.gated, like.job)
     notes, labels = meta.annotations, meta.labels
+    role, preemptable = "", True
     if notes or labels:
-        task.role = notes.get(ROLE) or labels.get(ROLE, "")
+        role = notes.get(ROLE) or labels.get(ROLE, "")
         flag = notes.get(PREEMPTABLE, labels.get(PREEMPTABLE))
         if flag is not None:
-            task.preemptable = flag in _TRUE  # Volcano: what cannot be parsed is false
-    if spec.scheduling_gates:
-        # A pod behind the queue's gate is placed as if the gate were open: it counts against the queue.
-        task.gated = not waits_for_queue(pod)
-    parts = task.name.rsplit("-", 2)
-    if len(parts) == 3 and (serial := whole(parts[2])) is not None:
-        task.serial = serial
-    return task
+            preemptable = flag in _TRUE  # Volcano: what cannot be parsed is false
+    # A pod behind the queue's gate is placed as if the gate were open: it counts against the queue.
+    gated = bool(spec.scheduling_gates) and not waits_for_queue(pod)
+    return Task(*own, priority_of(pod, classes), role, preemptable, gated)
+
+
+def _alike(pod: Pod, other: Pod) -> bool:
+    """Whether two pods of one shape have the same namespace, annotations and labels, and name no native group."""
+    a, b = pod.metadata, other.metadata
+    return (
+        a.annotations == b.annotations
+        and a.labels == b.labels
+        and a.namespace == b.namespace
+        and pod.spec.scheduling_group is None
+        and pod.spec.workload_ref is None
+    )
 
 
 def reads_equal(one: Pod, other: Pod) -> bool:

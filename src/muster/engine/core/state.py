@@ -54,7 +54,7 @@ class State:
         self._native = NativeChanges()
         self.changes = JobChanges()
         self._in_order = JobsByName()
-        self._named: dict[str, dict[str, None]] = {}  # PodGroup → the pods that name it
+        self._homeless: dict[str, dict[str, None]] = {}  # PodGroup that is not there → the pods that name it
         self.unsettled = UnsettledJobs()
 
     # --- reading
@@ -79,12 +79,16 @@ class State:
     def _load_pods(self, pods: Mapping[str, Object]) -> None:
         on_nodes = []
         tally: dict[tuple[Job, Shape, Status], int] = {}  # equal tasks of a job are counted together
+        like: Task | None = None  # pods of one group mostly follow each other: they are read like the first of them
         for key, pod in pods.items():
             assert isinstance(pod, Pod)
-            task = self._read_task(key, pod)
+            task = self._read_task(key, pod, like)
             if task is None:
                 continue
-            job = self._job_of(task)
+            job = task.job
+            if job is None:
+                job = self._job_of(task)
+                like = task if job is not None and self._names_group(task, job) else None
             if job is not None:
                 job.adopt(task)
                 same = (job, task.shape, task.status)
@@ -283,7 +287,7 @@ class State:
             self._drop_job(job)
         namespace = key.partition("/")[0]
         # Pods that do not name it yet may be in it, too: it can be the group in memory, written.
-        for member in dict.fromkeys((*self._named.get(key, ()), *(job.tasks if job is not None else ()))):
+        for member in dict.fromkeys((*self._homeless.get(key, ()), *(job.tasks if job is not None else ()))):
             if member.startswith(f"{namespace}/"):
                 self.upsert("Pod", member, self.tasks[member].pod)
 
@@ -309,8 +313,7 @@ class State:
 
     # --- tasks
 
-    def _read_task(self, key: str, pod: Pod) -> Task | None:
-        self.set_aside.pop(key, None)
+    def _read_task(self, key: str, pod: Pod, like: Task | None = None) -> Task | None:
         if self.changed_pods is not None:
             self.changed_pods[key] = None
         try:
@@ -318,9 +321,7 @@ class State:
         except (QuantityError, ValueError) as fault:
             self.set_aside[key] = Reason("bad-object", f"the pod cannot be read: {fault}", resolvable=False)
             return None
-        task = self.tasks[key] = read_task(key, pod, shape, self.nodes.rank, self.objects["PriorityClass"])
-        if pod.metadata.annotations and (named := pod.metadata.annotations.get(GROUP)):
-            self._named.setdefault(f"{task.namespace}/{named}", {})[key] = None
+        task = self.tasks[key] = read_task(key, pod, shape, self.nodes.rank, self.objects["PriorityClass"], like)
         if pod.spec.scheduling_group is not None or pod.spec.workload_ref is not None:
             self._native.add_pod(key, pod)
         return task
@@ -335,18 +336,21 @@ class State:
         if named:
             if not ours and task.status == Status.PENDING:
                 return None
-            job = self.jobs.get(f"{task.namespace}/{named}")
-            if job is None and ours:
-                text = f"pod group {task.namespace}/{named} does not exist"
-                self.set_aside[task.key] = Reason("no-group", text, resolvable=False)
+            group = f"{task.namespace}/{named}"
+            job = self.jobs.get(group)
+            if job is None:
+                self._homeless.setdefault(group, {})[task.key] = None
+                if ours:
+                    text = f"pod group {group} does not exist"
+                    self.set_aside[task.key] = Reason("no-group", text, resolvable=False)
             return job
         if not ours:
             return None
-        group = self._owners.group_of(task)
-        if isinstance(group, Reason):
-            self.set_aside[task.key] = group
+        found = self._owners.group_of(task)
+        if isinstance(found, Reason):
+            self.set_aside[task.key] = found
             return None
-        name = f"{task.namespace}/{group}"
+        name = f"{task.namespace}/{found}"
         job = self.jobs.get(name)
         if job is None:
             job = self._add_job(job_in_memory(name, task, self.objects, self.lookup, self._owners.kinds))
@@ -354,6 +358,10 @@ class State:
             job.kind = None
             self._regrouped[name] = None
         return job
+
+    def _names_group(self, task: Task, job: Job) -> bool:
+        """Whether the annotation of a pod of ours decides that it is in this job, whatever its status and owner."""
+        return task.pod.spec.scheduler_name in self.ours and not job.native and bool(task.annotations.get(GROUP))
 
     def _native_job_of(self, task: Task, group: str) -> Job | None:
         """The job of a native group. Groups of other schedulers only use capacity: nothing of them is evicted."""
@@ -376,9 +384,10 @@ class State:
         self._owners.forget(key)
         if named := task.annotations.get(GROUP):
             group = f"{task.namespace}/{named}"
-            self._named[group].pop(key, None)
-            if not self._named[group]:
-                del self._named[group]
+            homeless = self._homeless.get(group, {})
+            homeless.pop(key, None)
+            if not homeless:
+                self._homeless.pop(group, None)
         if self.changed_pods is not None:
             self.changed_pods[key] = None
         if task.pod.spec.scheduling_group is not None or task.pod.spec.workload_ref is not None:
