@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from muster.engine.core.nodes import allocatable_of
+from muster.engine.core.allocatable import allocatable_of
 from muster.model.core import Node
 from muster.plugins.gpu_share.requests import GPU
 from muster.sim.traces import Trace, read_nodes, read_trace

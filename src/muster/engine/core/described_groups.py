@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from muster.engine.core.podgroups import MINIMUM_FIRST, QUEUE_NAME, GangSize, gang_record, named_after
+from muster.engine.core.pods_by_group import PodsByGroup
 from muster.engine.core.segments import give_segments, segment_of, segments
 from muster.groups.applications import Lookup, OwnerLoop, owner_chain, owner_ref
 from muster.model.core import Pod
@@ -59,7 +60,7 @@ class DescribedKinds:
 
     def __init__(self) -> None:
         self._names: dict[str, KindDescription] = {}  # by their names in object tables, sorted
-        self._pods: dict[tuple[str, str], dict[str, None]] = {}  # kind and key of an object → pods it may own
+        self._pods: PodsByGroup[tuple[str, str]] = PodsByGroup()  # kind and key of an object → pods it may own
         self._owners: dict[str, list[tuple[str, str]]] = {}  # key of a pod → those objects
 
     def __bool__(self) -> bool:
@@ -108,15 +109,13 @@ class DescribedKinds:
             above = owner_ref(owner) if owner is not None else None
         self._owners[pod_key] = owners
         for one in owners:
-            self._pods.setdefault(one, {})[pod_key] = None
+            self._pods.put(one, pod_key)
         return self.gang_of(pod, lookup)
 
     def forget(self, pod_key: str) -> None:
         """Notes that a pod is gone."""
         for owner in self._owners.pop(pod_key, ()):
-            self._pods[owner].pop(pod_key, None)
-            if not self._pods[owner]:
-                del self._pods[owner]
+            self._pods.discard(owner, pod_key)
 
     def pods_of(self, kind: str, key: str) -> list[str]:
         """Returns the pods whose gang an object may decide."""

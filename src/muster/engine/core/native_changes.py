@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from muster.engine.core.native_groups import COMPOSITES, GROUPS, NATIVE_KINDS, WORKLOADS, Objects, group_of, root_jobs
+from muster.engine.core.pods_by_group import PodsByGroup
 from muster.model.core import Pod
 from muster.model.meta import Object, spec_of
 from muster.model.native import NativePodGroup
@@ -16,18 +17,16 @@ class NativeChanges:
     """The pods of each native group, and the native objects that changed since the jobs were read."""
 
     def __init__(self) -> None:
-        self._pods: dict[str, dict[str, None]] = {}  # group → the pods that name it
+        self._pods: PodsByGroup[str] = PodsByGroup()
         self._changed: dict[tuple[str, str], None] = {}  # kind and key
 
     def add_pod(self, key: str, pod: Pod) -> None:
         if group := group_of(pod):
-            self._pods.setdefault(group, {})[key] = None
+            self._pods.put(group, key)
 
     def remove_pod(self, key: str, pod: Pod) -> None:
         if group := group_of(pod):
-            self._pods[group].pop(key)
-            if not self._pods[group]:
-                del self._pods[group]
+            self._pods.discard(group, key)
 
     def note(self, kind: str, key: str, before: Object | None, after: Object | None) -> None:
         """Records a change of an object, unless only its status is different."""

@@ -18,19 +18,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
+from operator import attrgetter
 from typing import cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
+from muster.engine.core.allocatable import allocatable_of, equal_offers, oversubscribed
 from muster.engine.core.axis import Account, Axis, Rows, Vector
 from muster.engine.core.jobs import Shape, Status, Task
 from muster.engine.core.label_columns import LabelColumns
 from muster.engine.core.resources import exact_sum, exact_sums
 from muster.model.core import Node
-from muster.model.quantity import whole
-from muster.model.requests import amounts
 
 _FEW = 4  # columns that are changed one by one: for more, one call over all of them is faster
 
@@ -117,7 +117,7 @@ class NodeView:
 class Nodes:
     def __init__(self, axis: Axis, objects: Iterable[Node]) -> None:
         self.axis = axis
-        self.objects: list[Node] = sorted(objects, key=lambda n: n.metadata.name)
+        self.objects: list[Node] = sorted(objects, key=attrgetter("metadata.name"))
         self.names: list[str] = [n.metadata.name for n in self.objects]
         self.rank: dict[str, int] = {name: i for i, name in enumerate(self.names)}
         self.on: list[dict[str, Task]] = [{} for _ in self.objects]
@@ -133,17 +133,17 @@ class Nodes:
         self._holders: dict[str, Vector] = {}
         self._deltas: WeakKeyDictionary[Shape, dict[MoveKind, Vector]] = WeakKeyDictionary()
         self._laid = -1  # the version of the axis that the deltas are of
-        allocatable = [allocatable_of(n) for n in self.objects]
-        self._lay(allocatable)
-        self.offered: Rows = np.zeros((axis.size, len(self.objects)), np.int64)  # what `alloc` reads, row by row
-        for i, amounts_ in enumerate(allocatable):
-            for name, amount in amounts_.items():
-                row = axis.place(axis.rows[name])
-                assert row is not None
-                self.offered[row, i] = amount
+        runs = list(equal_offers(self.objects))
+        self._lay([amounts_ for amounts_, count in runs for _ in range(count)])
+        self.offered: Rows = np.empty((axis.size, len(self.objects)), np.int64)  # what `alloc` reads, row by row
+        at = 0
+        for amounts_, count in runs:
+            self.offered[:, at : at + count] = axis.vector(amounts_)[:, None]
+            at += count
         self.oversubscribed: Rows | None = None  # the oversubscribed part of alloc: cpu and memory × nodes
         for i, node in enumerate(self.objects):
-            self._set_oversubscribed(i, node)
+            if node.metadata.annotations:
+                self._set_oversubscribed(i, node)
         self._use(np.zeros((4 * axis.size + 2, len(self.objects)), np.int64))
         self.rows[: axis.size] = self.rows[axis.size : 2 * axis.size] = self.offered
         self.labels = LabelColumns([n.metadata.labels or {} for n in self.objects])
@@ -316,17 +316,21 @@ class Nodes:
 
     def observe_all(self, tasks: list[Task]) -> None:
         """Adds many tasks at once, for a cluster that is read as a whole: one addition per shape and status."""
-        groups: dict[tuple[int, bool], list[Task]] = {}
+        groups: dict[tuple[Shape, bool], list[int]] = {}
+        shape, status, nodes = None, None, []
         for task in tasks:
-            groups.setdefault((task.shape.id, task.status == Status.RELEASING), []).append(task)
+            if task.shape is not shape or task.status is not status:
+                shape, status = task.shape, task.status
+                nodes = groups.setdefault((shape, status == Status.RELEASING), [])
+            nodes.append(task.node)
             self.on[task.node][task.key] = task
-        for (_, releasing), group in groups.items():
-            shape = group[0].shape
-            self._hold(shape.shared(self.axis), {t.node for t in group})
+        for (shape, releasing), nodes in groups.items():
+            if shared := shape.shared(self.axis):
+                self._hold(shared, set(nodes))
             delta = self.delta(shape, MoveKind.ALLOCATE).copy()
             if releasing:
                 delta[self.axis.size : 2 * self.axis.size] = 0
-            counts = np.bincount([t.node for t in group], minlength=len(self))
+            counts = np.bincount(nodes, minlength=len(self))
             changed = np.flatnonzero(counts)
             self.rows[:, changed] += delta[:, None] * counts[changed][None, :]
             self.changes[changed] += 1
@@ -379,21 +383,3 @@ class Nodes:
             self.oversubscribed = np.zeros((len(extra), len(self.objects)), np.int64)
         if self.oversubscribed is not None:
             self.oversubscribed[:, i] = extra
-
-
-def allocatable_of(node: Node) -> dict[str, int]:
-    """What the node offers, with Volcano's oversubscription annotations added to cpu and memory."""
-    offered = amounts(node.status.allocatable or node.status.capacity or {}, "status.allocatable")
-    for name, extra in zip(("cpu", "memory"), oversubscribed(node), strict=True):
-        if extra:
-            offered[name] = offered.get(name, 0) + extra
-    return offered
-
-
-def oversubscribed(node: Node) -> tuple[int, int]:
-    """What Volcano's oversubscription annotations add to the node's cpu and memory."""
-    notes = node.metadata.annotations
-    if not notes:
-        return 0, 0
-    cpu, memory = (whole(notes.get(f"volcano.sh/oversubscription-{name}", "")) for name in ("cpu", "memory"))
-    return max(cpu or 0, 0), max(memory or 0, 0)

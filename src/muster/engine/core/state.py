@@ -21,6 +21,7 @@ from muster.engine.core.native_groups import WORKLOADS, group_of, job_of, object
 from muster.engine.core.nodes import Nodes
 from muster.engine.core.plain_pods import group_again, job_in_memory
 from muster.engine.core.podgroups import GROUP, OWNING, groups_of
+from muster.engine.core.pods_by_group import PodsByGroup
 from muster.engine.core.reading import native_group, priority_of, read_again, read_job, read_queue, read_task
 from muster.engine.core.unsettled_jobs import UnsettledJobs
 from muster.engine.evictions.promises import PromiseRecord
@@ -54,7 +55,7 @@ class State:
         self._native = NativeChanges()
         self.changes = JobChanges()
         self._in_order = JobsByName()
-        self._homeless: dict[str, dict[str, None]] = {}  # PodGroup that is not there → the pods that name it
+        self._homeless: PodsByGroup[str] = PodsByGroup()  # PodGroup that is not there → the pods that name it
         self.unsettled = UnsettledJobs()
 
     # --- reading
@@ -339,7 +340,7 @@ class State:
             group = f"{task.namespace}/{named}"
             job = self.jobs.get(group)
             if job is None:
-                self._homeless.setdefault(group, {})[task.key] = None
+                self._homeless.put(group, task.key)
                 if ours:
                     text = f"pod group {group} does not exist"
                     self.set_aside[task.key] = Reason("no-group", text, resolvable=False)
@@ -383,11 +384,7 @@ class State:
             return
         self._owners.forget(key)
         if named := task.annotations.get(GROUP):
-            group = f"{task.namespace}/{named}"
-            homeless = self._homeless.get(group, {})
-            homeless.pop(key, None)
-            if not homeless:
-                self._homeless.pop(group, None)
+            self._homeless.discard(f"{task.namespace}/{named}", key)
         if self.changed_pods is not None:
             self.changed_pods[key] = None
         if task.pod.spec.scheduling_group is not None or task.pod.spec.workload_ref is not None:

@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from muster.engine.core.jobs import Task
-from muster.engine.core.nodes import allocatable_of
+from muster.engine.core.allocatable import allocatable_of
 from muster.model.core import Node
 from muster.model.kinds import plain
 from muster.model.meta import Object

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from muster.config.loader import load
 from muster.cycle.registry import known
 from muster.cycle.scheduler import Scheduler
-from muster.engine.core.nodes import allocatable_of
+from muster.engine.core.allocatable import allocatable_of
 from muster.engine.core.plan import Plan
 from muster.engine.core.state import State
 from muster.model.core import Node, Pod

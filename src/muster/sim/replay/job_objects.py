@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from muster.engine.core.nodes import allocatable_of
+from muster.engine.core.allocatable import allocatable_of
 from muster.engine.core.podgroups import GROUP
 from muster.model.affinity import Affinity, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from muster.model.core import Container, Node, Pod, PodSpec, PriorityClass, ResourceRequirements

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from muster.cluster.embedded import EmbeddedCluster
 from muster.config.names import suggest
-from muster.engine.core.nodes import allocatable_of
+from muster.engine.core.allocatable import allocatable_of
 from muster.model.core import Node, Pod
 from muster.model.finding import Finding, InputError
 from muster.model.yamltext import Document, YamlError, load_all
