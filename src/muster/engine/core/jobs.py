@@ -96,8 +96,6 @@ class Task(msgspec.Struct, eq=False):
     pod: Pod
     key: str
     namespace: str
-    name: str
-    uid: str
     shape: Shape
     status: Status
     node: int  # index, −1 = none
@@ -114,11 +112,19 @@ class Task(msgspec.Struct, eq=False):
     _serial: int | None = _UNREAD
 
     @property
+    def name(self) -> str:
+        return self.pod.metadata.name
+
+    @property
+    def uid(self) -> str:
+        return self.pod.metadata.uid or self.key
+
+    @property
     def serial(self) -> int | None:
         """The number after the last "-" of a name of at least three parts."""
         if self._serial == _UNREAD:
-            number = self.name.rpartition("-")[2] if self.name.count("-") > 1 else ""
-            self._serial = whole(number)
+            name = self.name
+            self._serial = whole(name.rpartition("-")[2]) if name.count("-") > 1 else None
         return self._serial
 
     @property
@@ -350,8 +356,10 @@ class Shapes:
     def __iter__(self) -> Iterator[Shape]:
         return (shape for found in list(self._known.values()) if (shape := found()) is not None)
 
-    def of(self, spec: PodSpec) -> Shape:
-        """The shape of a spec; QuantityError if a request cannot be read."""
+    def of(self, spec: PodSpec, likely: Shape | None = None) -> Shape:
+        """The shape of a spec; QuantityError if a request cannot be read. `likely` is compared first."""
+        if likely is not None and not spec.node_name and spec == likely.spec:
+            return likely
         if spec.volumes:
             # Every pod has a token volume with its own name; volumes that no rule reads do not make pods different.
             # Claims are read from the pod: pods of a StatefulSet differ in the names of their claims.

@@ -37,7 +37,7 @@ def read_task(
     meta, spec = pod.metadata, pod.spec
     node = rank.get(spec.node_name, -1) if spec.node_name else -1
     own = (
-        pod, key, meta.namespace or "default", meta.name, meta.uid or key, shape, status_of(pod), node,
+        pod, key, meta.namespace or "default", shape, status_of(pod), node,
         seconds(meta.creation_timestamp), pod.status.nominated_node_name, shape.best_effort,
     )  # fmt: skip
     if like is not None and shape is like.shape and _alike(pod, like.pod):
@@ -103,12 +103,12 @@ def priority_of(pod: Pod, classes: Mapping[str, Object]) -> int:
 
 
 def status_of(pod: Pod) -> Status:
-    phase, terminating = pod.status.phase, is_terminating(pod)
-    if phase == "Running":
-        return Status.RELEASING if terminating else Status.RUNNING
-    if phase in ("Pending", ""):
-        if terminating:
+    phase = pod.status.phase
+    if phase in ("Running", "Pending", ""):
+        if is_terminating(pod):
             return Status.RELEASING
+        if phase == "Running":
+            return Status.RUNNING
         return Status.BOUND if pod.spec.node_name else Status.PENDING
     return {"Succeeded": Status.SUCCEEDED, "Failed": Status.FAILED}.get(phase, Status.UNKNOWN)
 

@@ -318,7 +318,7 @@ class State:
         if self.changed_pods is not None:
             self.changed_pods[key] = None
         try:
-            shape = self.shapes.of(pod.spec)
+            shape = self.shapes.of(pod.spec, None if like is None else like.shape)
         except (QuantityError, ValueError) as fault:
             self.set_aside[key] = Reason("bad-object", f"the pod cannot be read: {fault}", resolvable=False)
             return None
