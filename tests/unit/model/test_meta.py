@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -68,3 +72,19 @@ def test_a_moment_is_written_in_utc(moment: float, text: str) -> None:
 @given(st.integers(min_value=-60_000_000_000, max_value=250_000_000_000))
 def test_a_whole_second_comes_back_as_it_went(moment: int) -> None:
     assert seconds(timestamp(moment)) == moment
+
+
+def test_objects_share_the_values_of_absent_fields_and_nothing_changes_them() -> None:
+    one, other = msgspec.json.decode(b"{}", type=Pod), Pod()
+    for same in (other, copy.deepcopy(one), pickle.loads(pickle.dumps(one))):
+        assert same == one
+        assert same.spec.volumes is one.spec.volumes
+        assert same.spec.overhead is one.spec.overhead
+    assert (one.spec.volumes, one.spec.overhead) == ([], {})
+    assert msgspec.to_builtins(one.spec) == {}
+    for change in (
+        lambda: one.metadata.finalizers.append("f"), lambda: one.spec.volumes.extend([]),
+        lambda: one.spec.overhead.update(cpu="1"), lambda: one.spec.node_selector.setdefault("zone", "a"),
+    ):  # fmt: skip
+        with pytest.raises(TypeError, match="assign a new one"):
+            change()

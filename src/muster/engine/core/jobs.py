@@ -363,7 +363,8 @@ class Shapes:
         if spec.volumes:
             # Every pod has a token volume with its own name; volumes that no rule reads do not make pods different.
             # Claims are read from the pod: pods of a StatefulSet differ in the names of their claims.
-            spec = replace(spec, volumes=[_without_claim(v) for v in spec.volumes if v != Volume(name=v.name)] or NO_ITEMS)
+            kept = [_without_claim(v) for v in spec.volumes if v != Volume(name=v.name)]
+            spec = replace(spec, volumes=kept or NO_ITEMS)
         if spec.scheduling_group is not None or spec.workload_ref is not None:
             spec = replace(spec, scheduling_group=None, workload_ref=None)  # read from the pod; equal pods differ in it
         # Equal pods differ only in their node. It is the first field: cut it off.

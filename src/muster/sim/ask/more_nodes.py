@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from muster.engine.core.jobs import Task
 from muster.engine.core.allocatable import allocatable_of
+from muster.engine.core.jobs import Task
 from muster.model.core import Node
 from muster.model.kinds import plain
 from muster.model.meta import Object

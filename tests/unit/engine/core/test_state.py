@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from muster.cycle.scheduler import Scheduler
 from muster.engine.core.resources import used_of
 from muster.engine.pod_rules.node_selectors import Required
 from muster.model.core import Pod
-from muster.model.meta import OwnerReference
+from muster.model.meta import OwnerReference, key
 
 
 def owned(name: str, created: str, on: str = "", **spec: object) -> Pod:
@@ -115,3 +116,23 @@ def test_what_is_kept_about_a_shape_goes_with_its_last_pod() -> None:
     assert len({shape.id for shape in state.shapes}) == 3
     state.upsert("Pod", "default/q", typed(pod("q", cpu=19, affinity=rule)))
     assert task(state, "default/q").shape is task(state, "default/p19").shape
+
+
+@pytest.mark.parametrize("changes", [
+    {"annotations": {"volcano.sh/task-spec": "worker"}},
+    {"annotations": {"volcano.sh/preemptable": "false"}},
+    {"annotations": {"scheduling.k8s.io/group-name": "other"}},
+    {"labels": {"volcano.sh/task-spec": "worker"}},
+    {"namespace": "team"},
+])  # fmt: skip
+def test_a_pod_that_differs_from_the_pod_before_it_is_read_by_itself(changes: dict[str, Any]) -> None:
+    first, second, last = (typed(pod(name, "g", **(changes if name == "b" else {}))) for name in "abc")
+    groups = [typed(group(name, "q")) for name in ("g", "other")]
+    together, one_by_one = state_of(queue("q"), *groups, first, second, last), state_of(queue("q"), *groups)
+    for one in (last, second, first):
+        one_by_one.upsert("Pod", key(one), one)
+    for name, read in together.tasks.items():
+        alone = one_by_one.tasks[name]
+        assert (read.role, read.preemptable, read.namespace) == (alone.role, alone.preemptable, alone.namespace)
+        assert (read.job and read.job.key) == (alone.job and alone.job.key)
+    assert together.set_aside == one_by_one.set_aside
