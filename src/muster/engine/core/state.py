@@ -7,7 +7,6 @@ decided comes back as changed objects, from the embedded cluster's store or from
 
 from __future__ import annotations
 
-import itertools
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 
@@ -65,8 +64,8 @@ class State:
         for kind, some in objects.items():
             if kind not in ("Pod", "Node"):
                 self.objects[kind].update(some)
-                for one in itertools.islice(some.values(), 1):
-                    self._owners.learn(type(one))
+                if some:
+                    self._owners.learn(type(next(iter(some.values()))))
         self.nodes = Nodes(self.axis, [n for n in objects.get("Node", {}).values() if isinstance(n, Node)])
         self._read_queues()
         for key, group in self.objects["PodGroup"].items():
@@ -387,8 +386,7 @@ class State:
             self._homeless.discard(f"{task.namespace}/{named}", key)
         if self.changed_pods is not None:
             self.changed_pods[key] = None
-        if task.pod.spec.scheduling_group is not None or task.pod.spec.workload_ref is not None:
-            self._native.remove_pod(key, task.pod)
+        self._native.remove_pod(key, task.pod)
         if task.node >= 0 and key in self.nodes.on[task.node]:
             self.nodes.observe(task, -1)
         job = task.job
