@@ -17,7 +17,7 @@ from muster.actions.claim_limits import UNLIMITED, SearchLimits, enough_at_most,
 from muster.actions.claim_search import ClaimSearch
 from muster.actions.evicting_placement import EvictingPlacement
 from muster.actions.sub_groups import SubGroupPlacement
-from muster.actions.victim_pool import VictimPool, giving
+from muster.actions.victim_pool import VictimPool, giving, takeable_promises
 from muster.engine.core.hooks import NodeSet
 from muster.engine.core.jobs import Job, Task
 from muster.engine.core.nodes import MoveKind
@@ -106,6 +106,8 @@ class Claims:
             return None
         if self.session.turns is not None:
             self.session.turns.claim(self.session, tasks)
+        if limits.within and len({task.priority for task in job.tasks.values()}) == 1:
+            return None
         kind = self._kind(job, tasks, gang, limits.within) if not limits.spared and limits.nodes is None else None
         need = self._short(job) if gang else 1
         decided = len(self.session.committed) + len(self.session.reserved)
@@ -113,8 +115,9 @@ class Claims:
             then, failed = self._failed[kind]
             if then == decided and failed <= need:
                 return None
-        for resort in self.resorts:
-            found = self._with_victims(job, tasks, gang, resort, limits)
+        claims = list(self._admitted_claims(job, tasks, gang, limits))
+        for resort in self.resorts if claims else ():
+            found = self._with_victims(job, claims, gang, resort, limits)
             if found is not None:
                 return found
         if kind is not None:
@@ -148,20 +151,27 @@ class Claims:
             return None
         return (job.queue_name, *alike.pop(), self.units.priority(job))
 
+    def _admitted_claims(
+        self, job: Job, tasks: list[Task], gang: bool, limits: SearchLimits
+    ) -> Iterator[tuple[list[Task], Claim]]:
+        """Yields the claims that the job may make, with the orders of its pods."""
+        for order in self.orders(job, tasks, gang):
+            claim = self.claim(job, order, gang, False, limits)
+            if not claim.tasks or (self.rule == RECLAIM and not self.session.deserves(claim.queue, claim.request)):
+                continue
+            if self.admitted(claim):
+                yield order, claim
+
     def _with_victims(
-        self, job: Job, tasks: list[Task], gang: bool, resort: bool, limits: SearchLimits
+        self, job: Job, claims: Sequence[tuple[list[Task], Claim]], gang: bool, resort: bool, limits: SearchLimits
     ) -> Statement | None:
-        session, queue = self.session, job.queue
-        assert queue is not None
+        session = self.session
         root = sub_group_tree(job)
         best: Solution | None = None
-        orders = list(self.orders(job, tasks, gang))
-        for order in orders:
-            claim = self.claim(job, order, gang, resort, limits)
-            if not claim.tasks or (self.rule == RECLAIM and not session.deserves(queue, claim.request)):
-                continue
-            if not self.admitted(claim):
-                continue
+        for order, first in claims:
+            claim = replace(first, last_resort=True, usage={}) if resort else first
+            if resort and self.rule != RECLAIM and not takeable_promises(session, self.units, claim):
+                continue  # without promises to take it is the first attempt again
             pool = self.pool(claim)
             if not pool.levels or not given_enough(session, self.units, claim, pool):
                 continue
@@ -173,7 +183,7 @@ class Claims:
                     evicting = EvictingPlacement(session, self.units, pool, claim)
                     statement = session.statement()
                     if self._attempt(evicting, statement, order, gang, node_set, search):
-                        if len(orders) == len(sets) == 1:
+                        if len(claims) == len(sets) == 1:
                             self.solution = evicting
                             return statement  # there is no other solution to compare it with
                         solution = (evicting.total(statement), order, node_set, search)

@@ -42,7 +42,7 @@ class VictimPool:
             job.key: tasks for job, tasks in able
             if _all_that_hold(units, job, tasks) and (every or all(task.key in self.members for task in tasks))
         }  # fmt: skip
-        self.promises = _promises(session, units, claim)  # node → the promises of pods there that may be withdrawn
+        self.promises = takeable_promises(session, units, claim)  # node → the promises of pods there that may be withdrawn
         self._node = np.array([task.node for task in self.tasks], np.int64)
         self._priority = np.array([task.priority for task in self.tasks], np.int64)
         promised = {unit.priority for some in self.promises.values() for unit in some}
@@ -180,7 +180,7 @@ def _all_that_hold(units: Units, job: Job, tasks: Sequence[Task]) -> bool:
     return len(tasks) == sum([task.node >= 0 and task.status in PLACED_STATUSES for task in job.tasks.values()])
 
 
-def _promises(session: Session, units: Units, claim: Claim) -> dict[int, list[Unit]]:
+def takeable_promises(session: Session, units: Units, claim: Claim) -> dict[int, list[Unit]]:
     """Returns promises to jobs of lower priority in the claimer's queue: each is withdrawn as a whole, like a job."""
     found: dict[int, list[Unit]] = {}
     if claim.rule != PREEMPT or claim.within or not claim.last_resort:

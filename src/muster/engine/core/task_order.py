@@ -16,11 +16,12 @@ def in_order(plugins: Sequence[TaskOrder], tasks: Iterable[Task]) -> list[Task]:
         return todo
     asked: list[Sequence[object]] = [[plugin.task_key(task) for task in todo] for plugin in plugins]
     serials = [task.serial for task in todo]
-    if None in serials:
+    numbers = set(serials)
+    if None in numbers and len(numbers) > 1:
         return _with_unnumbered(asked, todo)
     # Columns instead of a tuple per pod: those of plugins are mostly constant, and the numbers mostly differ.
-    keys = [column for column in asked if column.count(column[0]) != len(column)] + [serials]
-    if len(set(serials)) != len(serials):
+    keys = [column for column in [*asked, serials] if column.count(column[0]) != len(column)]
+    if len(numbers) != len(serials):
         keys.append([(task.created, task.uid) for task in todo])
     rank: Sequence[object] = keys[0] if len(keys) == 1 else list(zip(*keys, strict=True))
     return [todo[i] for i in sorted(range(len(todo)), key=rank.__getitem__)]  # type: ignore[arg-type]

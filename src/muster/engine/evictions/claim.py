@@ -7,6 +7,7 @@ accounts as they are once the units before it are gone.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -62,8 +63,8 @@ class Claim:
 
 def request_of(tasks: Iterable[Task]) -> dict[str, int]:
     total: dict[str, int] = {}
-    for task in tasks:
-        add(total, task.shape.amounts)
+    for shape, count in Counter([task.shape for task in tasks]).items():
+        add(total, shape.amounts, count)
     return total
 
 

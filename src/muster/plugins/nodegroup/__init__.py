@@ -32,7 +32,7 @@ from muster.engine.core.hooks import (
     Scope,
     Verdict,
 )
-from muster.engine.core.jobs import ALLOCATED_LIKE, Job, Queue, Status, Task
+from muster.engine.core.jobs import ALLOCATED_LIKE, Job, Queue, Shape, Status, Task
 from muster.engine.core.nodes import NodeView
 from muster.engine.core.requirements import Requirement, about
 from muster.model.finding import Finding
@@ -124,6 +124,9 @@ class NodeGroup(Plugin, NodeFilter, NodeScorer, NodeSets, Ledger):
     def signature(self, task: Task) -> Hashable | None:
         queue = task.job.queue_name if task.job is not None else ""
         return queue if queue in self._ruled or not self.by_prose else None
+
+    def signs(self, shape: Shape) -> bool:
+        return bool(self._ruled) or not self.by_prose
 
     def batch(self, task: Task) -> Batch:
         return Batch.SKIP if self.by_prose and self._rule(task).is_empty else Batch.COLUMNS

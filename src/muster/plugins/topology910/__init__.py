@@ -164,6 +164,9 @@ class Topology910(Plugin, JobValid, NodeFilter, NodeScorer, Ledger, DevicePicker
         chips = self.chips(task)
         return None if chips is None else (chips.several, chips.served, chips.relaxed)
 
+    def signs(self, shape: Shape) -> bool:
+        return RESOURCE in shape.amounts
+
     def batch(self, task: Task) -> Batch:
         return Batch.SKIP if self.chips(task) is None else Batch.SINGLE
 
