@@ -115,7 +115,7 @@ class Claims:
             then, failed = self._failed[kind]
             if then == decided and failed <= need:
                 return None
-        claims = list(self._admitted_claims(job, tasks, gang, limits))
+        claims = list(self._admitted_claims(job, tasks, gang, limits, alike=kind is not None))
         for resort in self.resorts if claims else ():
             found = self._with_victims(job, claims, gang, resort, limits)
             if found is not None:
@@ -130,12 +130,13 @@ class Claims:
         return (False, True) if self.rule == RECLAIM or self.session.promises.kept else (False,)
 
     def claimable(self, job: Job, gang: bool, pod: Task | None = None) -> list[Task]:
-        """Returns the job's pods that may claim, in task order."""
+        """Returns the job's pods that may claim, in no order."""
         if job.never_preempts:
             return []
         tasks = candidates(job) if gang or pod is None else [pod]
-        tasks = [t for t in tasks if t.shape.spec.preemption_policy != "Never"]
-        return self.session.in_order(t for t in tasks if not (gang and t.best_effort))
+        return [
+            t for t in tasks if t.shape.spec.preemption_policy != "Never" and not (gang and t.best_effort)
+        ]  # fmt: skip
 
     def _kind(self, job: Job, tasks: list[Task], gang: bool, within: bool) -> tuple[object, ...] | None:
         """Returns the kind of the claim; None if no other claim is of its kind.
@@ -146,21 +147,25 @@ class Claims:
             return None
         if self.session.dividers and divide_nodes(self.session, job, tasks) is not None:
             return None
-        alike = {(self.session.signature(task), task.priority) for task in tasks}
-        if within or len(alike) > 1:
+        if within or len({(task.shape.id, task.priority) for task in tasks}) > 1 or mixed(self.session, tasks):
             return None
-        return (job.queue_name, *alike.pop(), self.units.priority(job))
+        return (job.queue_name, self.session.signature(tasks[0]), tasks[0].priority, self.units.priority(job))
 
     def _admitted_claims(
-        self, job: Job, tasks: list[Task], gang: bool, limits: SearchLimits
+        self, job: Job, tasks: list[Task], gang: bool, limits: SearchLimits, *, alike: bool
     ) -> Iterator[tuple[list[Task], Claim]]:
-        """Yields the claims that the job may make, with the orders of its pods."""
-        for order in self.orders(job, tasks, gang):
+        """Yields the claims that the job's queue admits, each with the order of the pods."""
+        if alike and not self._admits(self.claim(job, tasks, gang, False, limits)):
+            return  # whatever the order
+        for order in self.orders(job, self.session.in_order(tasks), gang):
             claim = self.claim(job, order, gang, False, limits)
-            if not claim.tasks or (self.rule == RECLAIM and not self.session.deserves(claim.queue, claim.request)):
-                continue
-            if self.admitted(claim):
+            if self._admits(claim):
                 yield order, claim
+
+    def _admits(self, claim: Claim) -> bool:
+        if not claim.tasks or (self.rule == RECLAIM and not self.session.deserves(claim.queue, claim.request)):
+            return False
+        return self.admitted(claim)
 
     def _with_victims(
         self, job: Job, claims: Sequence[tuple[list[Task], Claim]], gang: bool, resort: bool, limits: SearchLimits

@@ -40,7 +40,7 @@ class ProtectedPods:
     def veto(self, task: Task) -> Veto | None:
         """Returns why the pod must not be evicted now, neither alone nor with its job; None: it may."""
         job = task.job
-        if job is None or task.key not in self.pool.members:
+        if job is None or not self.pool.has(task):
             return self._never(task)
         alone = self.units.protected(self.claim, self.units.single(task))
         if alone is None or alone.reason.code != GANG:
@@ -77,7 +77,7 @@ class ProtectedPods:
         """Returns why the job cannot be evicted as a whole: the first of its pods that must stay, by name."""
         if not (job.count[Status.ALLOCATED] or job.count[Status.PIPELINED]):
             for key, task in sorted(job.tasks.items()):
-                if task.status in PLACED_STATUSES and task.node >= 0 and key not in self.pool.members:
+                if task.status in PLACED_STATUSES and task.node >= 0 and not self.pool.has(task):
                     plugin, reason = self._never(task)
                     return Veto(plugin, Reason(reason.code, f"{key}: {reason.message()}"))
         return Veto("", _GROWS)

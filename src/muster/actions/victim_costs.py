@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from muster.actions.victim_pool import Cost, VictimPool, relief_by_shape
-from muster.engine.core.jobs import Job, Task
+from muster.engine.core.jobs import Job, Shape, Task
 from muster.engine.core.resources import add, asked
 from muster.engine.core.session import Session
 from muster.engine.evictions.claim import Unit, Units
@@ -83,7 +83,7 @@ class VictimCosts:
             assert job is not None
             singles += tasks[: self.units.surplus(job)]
             wholes.append((self.units.placed_pods(job), tasks, job))
-        singles.sort(key=lambda t: -relief[t.shape.id])
+        singles.sort(key=lambda t: -relief[t.shape])
         best: tuple[float, int] | None = None
         for pods, tasks, whole in wholes:
             left = {n: a - sum(t.shape.amounts.get(n, 0) for t in tasks) for n, a in short.items()}
@@ -104,7 +104,7 @@ class VictimCosts:
             best = (float(sum(pods for pods, _, _ in wholes)), len(wholes))
         return (float(level), best[0], float(best[1]), 0.0)
 
-    def _one_is_enough(self, here: Sequence[Task], short: Mapping[str, int], relief: Mapping[int, float]) -> bool:
+    def _one_is_enough(self, here: Sequence[Task], short: Mapping[str, int], relief: Mapping[Shape, float]) -> bool:
         """Returns whether one surplus pod is certainly enough, and is the pod that would be evicted."""
         most = max(relief.values())
         seen: set[int] = set()
@@ -114,9 +114,9 @@ class VictimCosts:
             if id(job) in seen:
                 continue
             seen.add(id(job))  # only its first pod here is certainly a surplus pod
-            if relief[one.shape.id] == most and self.units.surplus(job):
-                best = {t.shape.id: t.shape.amounts for t in here if relief[t.shape.id] == most}
-                return all(amounts.get(n, 0) >= a for amounts in best.values() for n, a in short.items())
+            if relief[one.shape] == most and self.units.surplus(job):
+                best = [shape.amounts for shape, part in relief.items() if part == most]
+                return all(amounts.get(n, 0) >= a for amounts in best for n, a in short.items())
         return False
 
     def _gain(self, task: Task, job: Job) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from muster.engine.core.session import Session
 
 Amounts = NDArray[np.int64]
+_ON_NODE = (*PLACED_STATUSES, Status.RELEASING)
 Cost = tuple[float, ...]  # of victims: highest priority, victims per pod placed, whole jobs, age of the oldest
 
 
@@ -31,26 +34,25 @@ class VictimPool:
         self.session = session
         self.queues = queues
         able = [(job, units.candidates(claim, job)) for job in _jobs(units, claim, queues)]
-        self.tasks = opinions.named(claim.tasks[0], [task for _, tasks in able for task in tasks])
+        self.tasks = [task for _, tasks in able for task in tasks]
+        named = opinions.named(claim.tasks[0], self.tasks)
+        if len(named) != len(self.tasks):
+            keys = {task.key for task in named}
+            self.tasks, able = named, [(job, [task for task in tasks if task.key in keys]) for job, tasks in able]
         self.known: dict[tuple[int, int, bool], tuple[dict[int, Cost | None], int]] = {}  # for `cheapest_victims`
         self._since = len(session.committed)
-        self.members = {task.key for task in self.tasks}
         self._within = claim.within
-        every = len(self.tasks) == sum([len(tasks) for _, tasks in able])  # whether the tiers name all of them
+        self._able = able
         # Jobs of which every pod that has a node may be evicted.
-        self._complete: dict[str, list[Task]] = {
-            job.key: tasks for job, tasks in able
-            if _all_that_hold(units, job, tasks) and (every or all(task.key in self.members for task in tasks))
-        }  # fmt: skip
+        self._complete = {job.key: tasks for job, tasks in able if _all_that_hold(units, job, tasks)}
+        self._some = {task.key for job, tasks in able if job.key not in self._complete for task in tasks}  # of others
         self.promises = takeable_promises(session, units, claim)  # node → the promises of pods there that may be withdrawn
-        self._node = np.array([task.node for task in self.tasks], np.int64)
-        self._priority = np.array([task.priority for task in self.tasks], np.int64)
         promised = {unit.priority for some in self.promises.values() for unit in some}
-        self.levels: list[int] = sorted({*self._priority.tolist(), *promised})
+        self.levels: list[int] = sorted({task.priority for task in self.tasks} | promised)
         self._freed: dict[int, Amounts] = {}
         self._with_candidates: dict[int, Bools] = {}
         # Pods only leave while the pool is in use.
-        self._shapes: dict[str, dict[Shape, int]] = {}  # queue → how many of each shape may be evicted
+        self._shapes: dict[str, Counter[Shape]] = {}  # queue → how many of each shape may be evicted
         self._ratios: dict[tuple[str, str, str], float] = {}
         self._here: dict[tuple[int, int], list[Task]] = {}
         self._eviction_order: dict[tuple[int, int, int], list[Task]] = {}
@@ -61,9 +63,7 @@ class VictimPool:
         if len(committed) < self._since:
             return False  # a promise was withdrawn
         for move in committed[self._since :]:
-            key = move.task.key
-            if move.kind == MoveKind.EVICT and key in self.members:
-                self.members.remove(key)
+            if move.kind == MoveKind.EVICT and self._is_candidate(move.task):
                 for level, freed in self._freed.items():
                     if move.task.priority <= level:
                         freed[:, move.nodes[0]] -= move.task.shape.request(self.session.state.axis)
@@ -88,11 +88,9 @@ class VictimPool:
         return total
 
     def _of(self, queue: str) -> dict[Shape, int]:
-        if not self._shapes and self.tasks:
-            for task in self.tasks:
-                assert task.job is not None
-                counts = self._shapes.setdefault(task.job.queue_name, {})
-                counts[task.shape] = counts.get(task.shape, 0) + 1
+        if not self._shapes:
+            for job, tasks in self._able:
+                self._shapes.setdefault(job.queue_name, Counter()).update([task.shape for task in tasks])
         return self._shapes.get(queue, {})
 
     def _ratio(self, queue: str, name: str, by: str) -> float:
@@ -108,11 +106,20 @@ class VictimPool:
         """Returns the candidates on the node up to this priority that are not evicted yet."""
         return [t for t in self._on(node, level) if t.status is not Status.RELEASING]
 
+    def has(self, task: Task) -> bool:
+        """Returns whether the pod is a candidate that is not evicted yet."""
+        return task.status is not Status.RELEASING and self._is_candidate(task)
+
+    def _is_candidate(self, task: Task) -> bool:
+        if task.job is not None and task.job.key in self._complete:
+            return task.status in _ON_NODE
+        return task.key in self._some
+
     def _on(self, node: int, level: int) -> list[Task]:
         found = self._here.get((node, level))
         if found is None:
-            on, members = self.session.state.nodes.on[node].values(), self.members
-            found = self._here[node, level] = [t for t in on if t.key in members and t.priority <= level]
+            on = self.session.state.nodes.on[node].values()
+            found = self._here[node, level] = [t for t in on if t.priority <= level and self._is_candidate(t)]
         return found
 
     def eviction_order(self, node: int, level: int, wanted: Shape) -> list[Task]:
@@ -122,7 +129,7 @@ class VictimPool:
         if found is None:
             relief = relief_by_shape(self._on(node, level), asked(wanted.amounts))
             found = sorted(self._on(node, level), key=lambda t: t.key, reverse=True)
-            found.sort(key=lambda t: (t.priority, -relief[t.shape.id], -t.created))
+            found.sort(key=lambda t: (t.priority, -relief[t.shape], -t.created))
             self._eviction_order[key] = found
         return [t for t in found if t.status is not Status.RELEASING]
 
@@ -148,12 +155,11 @@ class VictimPool:
             nodes = self.session.state.nodes
             axis = nodes.axis
             found = np.zeros((axis.size, len(nodes)), np.int64)
-            shapes = {task.shape.id: task.shape for task in self.tasks}
-            shape_of = np.array([task.shape.id for task in self.tasks], np.int64)
-            for shape in shapes.values():
+            at, shape_of, priority = self._columns
+            for shape in {task.shape for task in self.tasks}:
                 request = shape.request(axis)
-                members = (shape_of == shape.id) & (self._priority <= level)
-                count = np.bincount(self._node[members], minlength=len(nodes))
+                members = (shape_of == shape.id) & (priority <= level)
+                count = np.bincount(at[members], minlength=len(nodes))
                 touched = np.flatnonzero(count)
                 found[:, touched] += request[:, None] * count[touched][None, :]
             for node, some in self.promises.items():
@@ -161,6 +167,13 @@ class VictimPool:
                     found[:, node] += task.shape.request(axis)
             self._freed[level] = found
         return found
+
+    @cached_property
+    def _columns(self) -> tuple[Amounts, Amounts, Amounts]:
+        """Returns the node, the id of the shape and the priority of each candidate."""
+        nodes, shapes = [task.node for task in self.tasks], [task.shape.id for task in self.tasks]
+        priorities = [task.priority for task in self.tasks]
+        return np.array(nodes, np.int64), np.array(shapes, np.int64), np.array(priorities, np.int64)
 
     def with_candidates(self, level: int) -> Bools:
         """Returns the nodes with a candidate up to this priority."""
@@ -220,7 +233,7 @@ def _jobs(units: Units, claim: Claim, queues: Sequence[Queue]) -> list[Job]:
     ]  # fmt: skip
 
 
-def relief_by_shape(tasks: Sequence[Task], wanted: Sequence[tuple[str, int]]) -> dict[int, float]:
+def relief_by_shape(tasks: Sequence[Task], wanted: Sequence[tuple[str, int]]) -> dict[Shape, float]:
     """Returns per shape the largest fraction of what is wanted, in any resource, that a pod of the shape has."""
     shapes = {task.shape for task in tasks}
-    return {shape.id: max([shape.amounts.get(n, 0) / a for n, a in wanted], default=0.0) for shape in shapes}
+    return {shape: max([shape.amounts.get(n, 0) / a for n, a in wanted], default=0.0) for shape in shapes}

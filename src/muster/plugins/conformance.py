@@ -14,6 +14,7 @@ _CRITICAL = frozenset({"system-cluster-critical", "system-node-critical"})
 class Conformance(Plugin, Protection, Preemptable, Reclaimable):
     name = "conformance"
     opinion = Opinion.NONE
+    by_shape = True
 
     def protects_always(self, task: Task) -> bool:
         return task.namespace == "kube-system" or task.shape.spec.priority_class_name in _CRITICAL

@@ -313,6 +313,8 @@ class Preemptive(Hook):
 class Protection(Hook):
     """Protects pods from eviction, whatever the plugin's tier. It cannot be switched off."""
 
+    by_shape: ClassVar[bool] = False  # `protects_always` depends on the namespace and the shape of a pod alone
+
     @abstractmethod
     def protects(self, claim: Claim, victims: Sequence[Task]) -> Reason | None:
         """Returns why these pods of one job must not be evicted; None: they may.

@@ -256,11 +256,15 @@ class Nodes:
 
     @property
     def future_idle(self) -> Account:
-        return self.everything().future_idle
+        return self.account(self.free[len(self.offered) :])
 
     @property
     def used(self) -> Account:
         return self.everything().used
+
+    def account(self, matrix: Rows) -> Account:
+        """Amounts of the axis' rows × all nodes, to be read by a resource's key."""
+        return self.everything().account(matrix) if self.axis.sharing else cast(Account, matrix)
 
     # --- accounts
 

@@ -130,8 +130,10 @@ class Units:
             t for t in job.tasks.values()
             if t.status in _EVICTABLE and t.node >= 0 and t.preemptable and t.priority < below
         ]  # fmt: skip
-        for protection in self._always:
-            found = [t for t in found if not protection.protects_always(t)]
+        for protection in self._always if found else ():
+            asked = {t.shape: t for t in found}.values() if protection.by_shape else found
+            if any(protection.protects_always(t) for t in asked):
+                found = [t for t in found if not protection.protects_always(t)]
         return found
 
     def excluded(self, claim: Claim, job: Job) -> Reason | None:

@@ -98,7 +98,7 @@ class OptionSearch:
         if claims.names_no_victims:
             self._refusals[rule] = f"{rule}: no plugin of the tiers names victims"
             return
-        tasks = claims.claimable(job, gang, self.task)
+        tasks = claims.session.in_order(claims.claimable(job, gang, self.task))
         if not tasks:
             self._refusals[rule] = f"{rule}: preemptionPolicy is Never"
             return
