@@ -46,7 +46,7 @@ class VictimPool:
         # Jobs of which every pod that has a node may be evicted.
         self._complete = {job.key: tasks for job, tasks in able if _all_that_hold(units, job, tasks)}
         self._some = {task.key for job, tasks in able if job.key not in self._complete for task in tasks}  # of others
-        self.promises = takeable_promises(session, units, claim)  # node → the promises of pods there that may be withdrawn
+        self.promises = takeable_promises(session, units, claim)  # by node
         promised = {unit.priority for some in self.promises.values() for unit in some}
         self.levels: list[int] = sorted({task.priority for task in self.tasks} | promised)
         self._freed: dict[int, Amounts] = {}
