@@ -75,7 +75,7 @@ class CheapestVictims:
             row = self.nodes.axis.rows[name]
             able = able & (task.shape.amounts.get(name, 0) - future[row] <= most)
         for level in self.pool.levels:
-            freed = self.nodes.account(self.pool.freed(level))
+            freed = self.nodes.everything().account(self.pool.freed(level))
             enough = able & self.pool.with_candidates(level)
             for row, amount in needs:
                 enough &= future[row] + freed[row] >= amount
@@ -91,7 +91,7 @@ class CheapestVictims:
             return False
         node, score = compared.last
         axis, level = self.nodes.axis, compared.level
-        free, freed = self.nodes.future_idle, self.nodes.account(self.pool.freed(level))
+        free, freed = self.nodes.future_idle, self.nodes.everything().account(self.pool.freed(level))
         for name, amount in task.shape.amounts.items():
             row = axis.rows[name]
             if amount > 0 and free[row, node] + freed[row, node] < amount:

@@ -32,7 +32,7 @@ def given_enough(session: Session, units: Units, claim: Claim, pool: VictimPool)
     nodes, first = session.state.nodes, claim.tasks[0]
     alike = len({session.signature(task) for task in claim.tasks}) == 1
     usable = session.placement.answers(first).static if alike else np.ones(len(nodes), np.bool_)
-    freed = nodes.account(pool.everything())
+    freed = nodes.everything().account(pool.everything())
     for name, most in pool.gives_at_most(units, claim).items():
         row = nodes.axis.rows[name]
         free = np.maximum(nodes.future_idle[row], 0)[usable]

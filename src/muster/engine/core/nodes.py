@@ -256,15 +256,11 @@ class Nodes:
 
     @property
     def future_idle(self) -> Account:
-        return self.account(self.free[len(self.offered) :])
+        return self.everything().future_idle if self.axis.sharing else cast(Account, self.free[len(self.offered) :])
 
     @property
     def used(self) -> Account:
         return self.everything().used
-
-    def account(self, matrix: Rows) -> Account:
-        """Amounts of the axis' rows × all nodes, to be read by a resource's key."""
-        return self.everything().account(matrix) if self.axis.sharing else cast(Account, matrix)
 
     # --- accounts
 
