@@ -20,9 +20,10 @@ from yarl import URL
 
 from muster import __version__
 from muster.kube.backoff import Backoff
-from muster.kube.call_connections import CallConnections, HttpAnswer, HttpRequest
+from muster.kube.call_connections import CallConnections, HttpRequest
 from muster.kube.config import Access, NoAccess
 from muster.kube.connection import as_api_errors, keepalive_socket, read_body, read_chunks, retry_after_seconds
+from muster.kube.http_connection import HttpAnswer
 from muster.store import errors
 
 Gate = Callable[[], bool]
@@ -67,7 +68,7 @@ class Client:
         self._writing = asyncio.Semaphore(self.limits.writes_at_once)
         self._reading = asyncio.Semaphore(self.limits.reads_at_once)
         self._calls = CallConnections(access, self.limits.connect_seconds)
-        self._session: aiohttp.ClientSession | None = None  # for watches, and for all calls through a proxy
+        self._session: aiohttp.ClientSession | None = None  # for calls through a proxy
         self.answers: Counter[tuple[str, str, int]] = Counter()  # method, resource, status → answers so far
 
     async def __aenter__(self) -> Self:
@@ -137,21 +138,35 @@ class Client:
 
     @asynccontextmanager
     async def stream(
-        self, path: str, *, params: Mapping[str, str] | None = None, silence: float | None = None
+        self, path: str, *, params: Mapping[str, str] | None = None, silence: float
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """Streams the body of a GET; raises ApiError if nothing arrives for `silence` seconds."""
         what = f"GET {path}"
-        timeout = aiohttp.ClientTimeout(total=None, connect=self.limits.connect_seconds, sock_read=silence)
         query = urlencode(params) if params else ""
         call = HttpRequest("GET", path, query, authorization=await self._authorization(what))
+        async with self._streamed(call, what, silence) as (answer, parts):
+            if answer.status >= 300:
+                refusal = self._refusal(what, answer)
+                if isinstance(refusal, errors.Unauthorized):
+                    await self._reload()
+                raise refusal
+            yield parts
+
+    @asynccontextmanager
+    async def _streamed(
+        self, call: HttpRequest, what: str, silence: float
+    ) -> AsyncIterator[tuple[HttpAnswer, AsyncIterator[bytes]]]:
+        """Returns the answer, with its body if it is a refusal, and the parts of its body otherwise."""
+        if self.access.proxy is None:
+            async with self._calls.stream(call, what, silence, self.limits.answer_bytes) as opened:
+                yield opened
+            return
+        timeout = aiohttp.ClientTimeout(total=None, connect=self.limits.connect_seconds, sock_read=silence)
         with as_api_errors(what):
-            async with await self._send(call, timeout) as answer:
-                if answer.status >= 300:
-                    refusal = self._refusal(what, await _answer_of(what, answer, MAX_REFUSAL_BYTES))
-                    if isinstance(refusal, errors.Unauthorized):
-                        await self._reload()
-                    raise refusal
-                yield read_chunks(what, answer)
+            async with await self._send(call, timeout) as sent:
+                refused = sent.status >= 300
+                body = await read_body(what, sent, MAX_REFUSAL_BYTES) if refused else b""
+                yield HttpAnswer(sent.status, sent.headers.get("Retry-After"), body), read_chunks(what, sent)
 
     # --- one call
 

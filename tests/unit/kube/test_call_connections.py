@@ -9,7 +9,8 @@ import pytest
 from kubernetes.client import Configuration
 
 from muster.kube import Access
-from muster.kube.call_connections import CallConnections, HttpAnswer, HttpRequest
+from muster.kube.call_connections import CallConnections, HttpRequest
+from muster.kube.http_connection import MAX_UNREAD_BYTES, HttpAnswer
 from muster.store import errors
 
 GET = HttpRequest("GET", "/api/v1/pods")
@@ -191,3 +192,71 @@ def test_a_path_cannot_add_a_header_and_the_hosts_path_comes_first() -> None:
     asyncio.run(play())
     assert sent[0].startswith(b"GET /k8s/pods/a%20b%0D%0AX:%20%C3%BC?limit=5 HTTP/1.1\r\nHost: 127.0.0.1:")
     assert b"\r\nX:" not in sent[0]
+
+
+# --- streams
+
+
+def streamed(talk: Talk, *, silence: float = 2.0) -> tuple[HttpAnswer, list[bytes]]:
+    """Returns the answer and the parts of its body."""
+
+    async def play() -> tuple[HttpAnswer, list[bytes]]:
+        async with (
+            asyncio.timeout(10), Server(talk) as calls, calls.stream(GET, "GET pods", silence, 1000) as (answer, parts)
+        ):  # fmt: skip
+            return answer, [part async for part in parts] if answer.status == 200 else []
+
+    return asyncio.run(play())
+
+
+@pytest.mark.parametrize("answer", [IN_CHUNKS, WITH_TRAILERS, UNTIL_THE_END], ids=["chunks", "trailers", "until end"])
+def test_a_stream_has_the_same_bytes_however_it_is_cut(answer: bytes) -> None:
+    for split in range(len(answer)):
+        answered, parts = streamed(answering(answer, split=split, end=True))
+        assert (answered.status, b"".join(parts)) == (200, b'{"a": 1}')
+
+
+def test_what_arrives_shortly_after_a_part_is_taken_together() -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(HEAD + b"Transfer-Encoding: chunked\r\n\r\n")
+        for _ in range(200):
+            writer.write(b"3\r\nab\n\r\n")
+            await writer.drain()
+            await asyncio.sleep(0)
+        writer.write(b"0\r\n\r\n")
+
+    _, parts = streamed(talk)
+    assert b"".join(parts) == b"ab\n" * 200
+    assert len(parts) < 100
+
+
+def test_a_stream_larger_than_the_buffer_of_unread_bytes_is_complete() -> None:
+    size = 3 * MAX_UNREAD_BYTES
+    body = b"%x\r\n" % size + b"x" * size + b"\r\n0\r\n\r\n"
+
+    async def play() -> int:
+        talk = answering(HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + body, end=True)
+        async with (
+            asyncio.timeout(10), Server(talk) as calls, calls.stream(GET, "GET pods", 2.0, 2 * size) as (_, parts)
+        ):  # fmt: skip
+            await asyncio.sleep(0.1)
+            return sum([len(part) async for part in parts])
+
+    assert asyncio.run(play()) == size
+
+
+def test_a_stream_that_is_cut_or_falls_silent_is_an_error() -> None:
+    with pytest.raises(errors.Unreachable, match="closed the connection"):
+        streamed(answering(IN_CHUNKS[:-5], end=True))
+    with pytest.raises(errors.TimedOut, match=r"nothing arrived for 0\.1 s"):
+        streamed(answering(IN_CHUNKS[:-5]), silence=0.1)
+    with pytest.raises(errors.TimedOut):
+        streamed(answering(b""), silence=0.1)
+    with pytest.raises(errors.Unreachable, match="not an HTTP answer"):
+        streamed(answering(HEAD + b"Transfer-Encoding: chunked\r\n\r\n1\r\na\r\nzz\r\n"))
+
+
+def test_a_refused_stream_has_the_reason_in_its_answer() -> None:
+    refused = WITH_LENGTH.replace(b"200 OK", b"410 Gone")
+    assert streamed(answering(refused))[0] == HttpAnswer(410, None, b'{"a": 1}')
