@@ -10,6 +10,7 @@ import asyncio
 import json
 import multiprocessing
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -31,10 +32,10 @@ _CREATED_AT_ONCE = 24
 
 
 class Running(NamedTuple):
-    """A contender's process, and how many calls it has made (None: nobody counts them)."""
+    """A contender's process, and the calls that it has made, by kind (None: nobody counts them)."""
 
     pid: int
-    calls: Callable[[], int] | None = None
+    calls: Callable[[], Counter[str]] | None = None
 
 
 Run = Callable[[ControlPlane, int], AbstractContextManager[Running]]
@@ -65,7 +66,7 @@ class Ceiling(NamedTuple):
 @contextmanager
 def muster_runs(plane: ControlPlane, nodes: int) -> Iterator[Running]:
     with Scheduler(plane.kubeconfig, "-v", "0") as scheduler:
-        yield Running(scheduler.pid, lambda: scheduler.api_calls().total())
+        yield Running(scheduler.pid, scheduler.api_calls)
 
 
 @contextmanager
@@ -90,7 +91,7 @@ CONTENDERS = {
     "raw": Contender("a client that sends a binding and an event per pod", False, _raw(True, 0)),
     "muster": Contender("muster scheduler", False, muster_runs),
     "kube-scheduler": Contender("kube-scheduler, 1,000 queries a second allowed", False, kube_scheduler_runs),
-    "raw-gangs": Contender(f"the same client, gangs of {GANG}, a status per gang", True, _raw(True, GANG)),
+    "raw-gangs": Contender(f"the same client, gangs of {GANG} with journal, status and events", True, _raw(True, GANG)),
     "muster-gangs": Contender(f"muster scheduler, gangs of {GANG}", True, muster_runs),
 }
 FLOORS = (
@@ -124,7 +125,7 @@ def measure(plane: ControlPlane, name: str, nodes: int, pods: int) -> Plain:
     maker = context.Process(target=create, args=(place_of(plane), scheduler, pods, contender.gangs))
     with contender.run(plane, nodes) as (pid, calls):
         rests(plane)
-        calls_before = calls() if calls is not None else 0
+        calls_before = calls() if calls is not None else Counter()
         server = plane.pid("kube-apiserver")
         maker.start()
         # What it takes to start the process that creates is not counted.
@@ -142,12 +143,15 @@ def measure(plane: ControlPlane, name: str, nodes: int, pods: int) -> Plain:
         }  # fmt: skip
         if name != "raw-bind":
             # Events are sent behind the bindings: how long until everybody has been told.
-            until("all told", lambda: counted(api, EVENTS) >= pods, 120, 0.1)
+            # A gang has two events, for all its pods and for itself.
+            told = 2 * (pods // GANG) if contender.gangs else pods
+            until("all told", lambda: counted(api, EVENTS) >= told, 120, 0.1)
             row["told_s"] = round(time.monotonic() - begin, 2)
         # With the events, which are part of what a bound pod costs.
         row["cpu_ms_per_pod"] = round(1000 * (cpu_seconds(pid) - cpu) / pods, 3)
         if calls is not None:
-            row["calls_per_pod"] = round((calls() - calls_before) / pods, 2)
+            made = calls() - calls_before
+            row["calls_per_pod"], row["calls"] = round(made.total() / pods, 2), dict(made.most_common())
         return {**row, "peak_rss_mib": peak_mib(pid)}
 
 

@@ -1,8 +1,8 @@
 """Clients that decide nothing and only send, round and round the nodes: the limit that a scheduler is held against.
 
-`bind` sends a binding per pod. `same` sends what muster sends: a binding and an event per pod and, where the pods are
-in gangs, a gang's bindings once all its pods are there and then its status. Bindings go at most 64 at a time, events at
-most 8, as muster's do.
+`bind` sends a binding per pod. `same` sends what muster sends: a binding and an event per pod or, where the pods are in
+gangs, once all pods of a gang are there: its phase, its journal, its bindings, its journal's removal, its status, and
+two events. Bindings go at most 64 at a time, events at most 8, as muster's do.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from scene import EVENTS, GROUPS, NAMESPACE, PODS, node_name
 from wire import PATCH, JournalCarrier, Wire
 
 GROUP = "scheduling.k8s.io/group-name"
+JOURNAL = "raw.muster.test/commit"
 _AT_ONCE, _EVENTS_AT_ONCE = 64, 8
 
 
@@ -69,9 +70,9 @@ class _Client:
     def __init__(self, nodes: int, events: bool, gang: int) -> None:
         self._nodes, self._events, self._gang = nodes, events, gang
         self._slots = asyncio.Semaphore(_AT_ONCE)
-        self._told: asyncio.Queue[tuple[_Meta, str]] = asyncio.Queue()
+        self._told: asyncio.Queue[tuple[str, str, str, str]] = asyncio.Queue()  # kind, name, uid, message
         self._tasks: set[asyncio.Task[None]] = set()
-        self._count = 0
+        self._count = self._events_sent = 0
 
     async def run(self, place: JournalCarrier, ready: Event) -> None:
         async with Wire(place) as self._wire:
@@ -104,34 +105,49 @@ class _Client:
     async def _bind(self, meta: _Meta) -> None:
         self._count += 1
         node = node_name(self._count % self._nodes)
+        await self._bind_to(meta, node)
+        if self._events:
+            text = f"Successfully assigned {NAMESPACE}/{meta.name} to {node}"
+            self._told.put_nowait(("Pod", meta.name, meta.uid, text))
+
+    async def _bind_to(self, meta: _Meta, node: str) -> None:
         body = (
             f'{{"apiVersion":"v1","kind":"Binding","metadata":{{"name":"{meta.name}","uid":"{meta.uid}"}},'
             f'"target":{{"apiVersion":"v1","kind":"Node","name":"{node}"}}}}'
         )
         async with self._slots:
             await self._wire.send("POST", f"{PODS}/{meta.name}/binding", body.encode())
-        if self._events:
-            self._told.put_nowait((meta, node))
 
     async def _bind_all(self, group: str, pods: list[_Meta]) -> None:
-        await asyncio.gather(*(self._bind(pod) for pod in pods))
-        status = {"status": {"phase": "Running", "conditions": [{
+        nodes = [node_name((self._count + i) % self._nodes) for i in range(len(pods))]
+        self._count += len(pods)
+        await self._patch(group, "/status", {"status": {"phase": "Inqueue"}})
+        entries = {pod.name: [node, pod.uid[:8]] for pod, node in zip(pods, nodes, strict=True)}
+        journal = msgspec.json.encode({"holder": "raw", "at": 0, "pods": entries}).decode()
+        await self._patch(group, "", {"metadata": {"annotations": {JOURNAL: journal}}})
+        await asyncio.gather(*(self._bind_to(pod, node) for pod, node in zip(pods, nodes, strict=True)))
+        await self._patch(group, "", {"metadata": {"annotations": {JOURNAL: None}}})
+        self._told.put_nowait(("PodGroup", group, "", f"Successfully assigned {len(pods)} pods"))
+        await self._patch(group, "/status", {"status": {"phase": "Running", "conditions": [{
             "type": "Scheduled", "status": "True", "reason": "tasks in gang are ready to be scheduled",
-            "transitionID": "raw", "lastTransitionTime": _now()}]}}  # fmt: skip
+            "transitionID": "raw", "lastTransitionTime": _now()}]}})  # fmt: skip
+        self._told.put_nowait(("PodGroup", group, "", "pod group is ready"))
+
+    async def _patch(self, group: str, sub: str, change: dict[str, object]) -> None:
         async with self._slots:
-            await self._wire.send("PATCH", f"{GROUPS}/{group}/status", msgspec.json.encode(status), PATCH)
+            await self._wire.send("PATCH", f"{GROUPS}/{group}{sub}", msgspec.json.encode(change), PATCH)
 
     async def _tell(self) -> None:
         while True:
-            meta, node = await self._told.get()
+            kind, name, uid, message = await self._told.get()
+            self._events_sent += 1
             now = _now()
             await self._wire.send("POST", EVENTS, msgspec.json.encode({
-                "apiVersion": "v1", "kind": "Event", "metadata": {"name": f"{meta.name}.{meta.uid[:13]}"},
-                "involvedObject": {"apiVersion": "v1", "kind": "Pod", "namespace": NAMESPACE, "name": meta.name,
-                                   "uid": meta.uid},
+                "apiVersion": "v1", "kind": "Event", "metadata": {"name": f"{name}.{self._events_sent:x}"},
+                "involvedObject": {"apiVersion": "v1", "kind": kind, "namespace": NAMESPACE, "name": name, "uid": uid},
                 "type": "Normal", "reason": "Scheduled", "count": 1, "firstTimestamp": now, "lastTimestamp": now,
-                "message": f"Successfully assigned {NAMESPACE}/{meta.name} to {node}",
-                "source": {"component": "raw"}, "reportingComponent": "raw", "reportingInstance": "raw",
+                "message": message, "source": {"component": "raw"}, "reportingComponent": "raw",
+                "reportingInstance": "raw",
             }))  # fmt: skip
 
 
