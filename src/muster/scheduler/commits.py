@@ -61,7 +61,7 @@ class EvictionCommit:
     claimer_pods: tuple[Pod, ...]  # its pods that get the capacity
     victims: tuple[tuple[Eviction, Pod], ...]
     group_of: Mapping[str, PodGroup] = field(default_factory=dict)  # pod → its group, where that is an object
-    dry_run_first: bool = True
+    tried: frozenset[str] = frozenset()  # the victims whose eviction is tried with dryRun first
 
 
 @dataclass(slots=True)
@@ -138,8 +138,22 @@ def _evictions(plan: Plan, state: State) -> list[EvictionCommit]:
             group = state.objects["PodGroup"].get(member.key) if member is not None else None
             if isinstance(group, PodGroup):
                 groups[key] = group
-        # The eviction of a single pod needs no dry run, unless a budget would count it (see `Writes.evict`).
-        dry_run_first = len(evictions) > 1 or evictions[0].pod.partition("/")[0] in with_budgets
         claimer_pods = tuple(state.tasks[by].pod for by in claimers)
-        commits.append(EvictionCommit(job, claimer_pods, victims, groups, dry_run_first))
+        commits.append(EvictionCommit(job, claimer_pods, victims, groups, _tried(state, evictions, with_budgets)))
     return commits
+
+
+def _tried(state: State, evictions: list[Eviction], with_budgets: set[str]) -> frozenset[str]:
+    """Returns the victims whose eviction the API server is asked about before any of them is evicted.
+
+    A budget counts each victim (see `Writes.evict`). Without one, only a permission or an admission webhook can refuse,
+    and the pods of a job are alike to them: one is asked about. A single victim is not: its eviction is the answer.
+    """
+    found: dict[tuple[str, str], str] = {}
+    for eviction in evictions:
+        task = state.tasks[eviction.pod]
+        counted = task.namespace in with_budgets
+        job = task.job.key if task.job is not None else task.key
+        found.setdefault((task.namespace, task.key if counted else job), task.key)
+    single = len(evictions) == 1 and not with_budgets & {state.tasks[evictions[0].pod].namespace}
+    return frozenset() if single else frozenset(found.values())

@@ -1,5 +1,4 @@
-"""Sends the evictions for one job. They are tried with dryRun first; if one is refused, none is carried out. A single
-eviction needs no dry run.
+"""Sends the evictions for one job. Some are tried with dryRun first; if one is refused, none is carried out.
 
 A victim's annotations name the rule and, if it lives in the same namespace, the pod that gets the capacity.
 """
@@ -34,7 +33,7 @@ class Evictor:
         self._metrics = metrics
 
     async def evict(self, commit: EvictionCommit) -> None:
-        tried = commit.victims if commit.dry_run_first else ()
+        tried = [(eviction, pod) for eviction, pod in commit.victims if eviction.pod in commit.tried]
         refused = await asyncio.gather(*(self._try(eviction, pod) for eviction, pod in tried))
         reasons = {eviction.pod: why for (eviction, _), why in zip(tried, refused, strict=True) if why}
         if reasons:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from msgspec.structs import replace
 
 from builders.manifests import node, queue
@@ -14,6 +15,7 @@ from builders.small_cluster import pod_group
 from fakes.stepped_scheduler import Faults, Leader
 from muster.cluster.embedded import EmbeddedCluster
 from muster.model.core import Pod
+from muster.model.meta import Object
 from muster.model.pod import PodResourceClaim
 from muster.scheduler.backoffs import BACKOFF_FIRST_S, rejected
 from muster.scheduler.configuration import read_config
@@ -99,13 +101,16 @@ class RefusesOne(Faults):
         return None
 
 
-def test_one_refused_eviction_drops_all_of_the_claim_and_backs_off() -> None:
+@pytest.mark.parametrize(("more", "tried"), [((budget("low", 2),), 2), ((), 1)], ids=["under a budget", "no budget"])
+def test_one_refused_eviction_drops_all_of_the_claim_and_backs_off(more: tuple[Object, ...], tried: int) -> None:
+    """Each pod under a budget is asked about; of other pods, one of each job."""
+
     async def run() -> None:
-        cluster = crowded()
+        cluster = crowded(*more)
         leader = Leader(cluster, EVICTS, RefusesOne())
         await leader.settle(5)
         assert evictions(leader) == []
-        assert sum(verb == "evict-dry" for verb, _ in leader.calls.made) == 2
+        assert sum(verb == "evict-dry" for verb, _ in leader.calls.made) == tried
         assert any(reason == "EvictionRefused" for name, reason, _ in leader.events if name == "high")
         assert bound(cluster) == {"low-0": "n1", "low-1": "n1"}
         leader.assert_exact()
