@@ -7,7 +7,7 @@ remains. Amounts are in Volcano's units: memory in bytes, everything else in tho
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,7 +19,7 @@ from muster.engine.core.plan import Plan
 from muster.engine.core.resources import add, largest_share
 from muster.engine.core.session import Session
 from muster.engine.core.state import State
-from muster.scheduler.queue_usage import Usage, node_groups
+from muster.scheduler.queue_usage import QueueUsage, group_phases
 
 Amounts = dict[str, float]
 
@@ -74,9 +74,8 @@ def overused(session: Session) -> set[str]:
 
 
 def cycle_statistics(
-    plan: Plan, state: State, shares: dict[str, dict[str, float]], over: set[str], usage: Mapping[str, Usage],
-    by_node_group: Mapping[str, dict[str, dict[str, float]]],
-) -> CycleStatistics:  # fmt: skip
+    plan: Plan, state: State, shares: dict[str, dict[str, float]], over: set[str], queue_usage: QueueUsage
+) -> CycleStatistics:
     statistics = CycleStatistics(nodes=len(state.nodes), pods=len(state.tasks))
     statistics.pending = dict(Counter(reason.code for reason in plan.reasons.values()))
     waiting = Counter(task.job.key for key in plan.reasons if (task := state.tasks.get(key)) and task.job is not None)
@@ -90,13 +89,12 @@ def cycle_statistics(
     statistics.placed = [
         job.created for key, job in placed.items() if key not in waiting and state.group_object(job) is not None
     ]
+    usage, phases = queue_usage.by_queue(state), group_phases(plan, state)
     for name, queue in state.queues.items():
         allocated, requested = usage[name]
         groups: Counter[str] = Counter()
-        for job in queue.jobs.values():
-            if state.group_object(job) is not None:
-                phase = plan.phases.get(job.key, job.phase)
-                groups[_PHASE.get(phase, phase.lower())] += 1
+        for phase, n in phases.get(name, {}).items():
+            groups[_PHASE.get(phase, phase.lower())] += n
         given = shares.get(name, {})
         statistics.queues[name] = QueueStatistics(
             weight=queue.weight,
@@ -108,9 +106,9 @@ def cycle_statistics(
             capability=dict(queue.capability),
             groups=dict(groups),
         )
-    for name, amounts in by_node_group.items():
+    for name, amounts in queue_usage.by_node_group(state).items():
         statistics.queues[name].by_node_group = amounts
-    _offered(state, statistics)
+    _offered(state, queue_usage.node_groups(state), statistics)
     statistics.overfull = overfull(state)
     return statistics
 
@@ -121,9 +119,8 @@ def overfull(state: State) -> list[str]:
     return [nodes.names[i] for i in np.flatnonzero(np.any(nodes.rows[2 * size : 3 * size] > nodes.offered, axis=0))]
 
 
-def _offered(state: State, statistics: CycleStatistics) -> None:
-    """Adds the allocatable resources of each node group."""
-    groups = node_groups(state)
+def _offered(state: State, groups: Sequence[str], statistics: CycleStatistics) -> None:
+    """Adds the allocatable resources of each node group; `groups` has the group of each node."""
     for name in sorted(set(groups) - {""}):
         members = [i for i, group in enumerate(groups) if group == name]
         offered: dict[str, int] = {}

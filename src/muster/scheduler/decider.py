@@ -133,10 +133,7 @@ class Decider:
 
         self._unmet.check(scheduler.config, state)
         plan = scheduler.cycle(state, now, self._log, read_shares)
-        usage = self._queue_usage
-        self._metrics.statistics = cycle_statistics(
-            plan, state, shares, over, usage.by_queue(state), usage.by_node_group(state)
-        )
+        self._metrics.statistics = cycle_statistics(plan, state, shares, over, self._queue_usage)
         self._log_overfull(self._metrics.statistics.overfull)
         self._recount()
         return plan

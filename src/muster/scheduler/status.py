@@ -1,7 +1,8 @@
 """The status patches after a cycle: why pods are pending, the phase of PodGroups, the usage of Queues.
 
 Only changes are written. Counts change with every pod that comes or goes, so a new message for the same object is
-written at most every few seconds; a nomination, a phase and a condition that changes its status are written at once.
+written at most every few seconds; a nomination, a phase and a gang that falls below its minimum are written at once.
+Whether a group is schedulable is written with its phase, or when it has been so for a moment.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from muster.model.quantity import canonical
 from muster.model.scheduling import PodGroup, PodGroupStatus, Queue
 from muster.scheduler.backoffs import BINDING_REFUSED
 from muster.scheduler.native_conditions import NativeConditions, NativeStatusPatch
-from muster.scheduler.queue_usage import Usage
+from muster.scheduler.queue_usage import Usage, group_phases
 from muster.store.event_reasons import EventReason
 
 # A new message of a pod waits at least this long if its cause differs. With the same cause it waits twice as long, the
@@ -32,8 +33,11 @@ from muster.store.event_reasons import EventReason
 MESSAGE_INTERVAL_S, MESSAGE_INTERVAL_MAX_S = 15.0, 240.0
 # While a gang starts, its counts change with every pod: they are written at intervals, a phase at once.
 COUNT_INTERVAL_S, COUNT_INTERVAL_MAX_S = 5.0, 60.0
-# A new pod gets no message at first: most pods are bound before anybody could read it.
+# A new pod gets no message at first: most pods are bound before anybody could read it. A group gets no condition while
+# its pods are being created, and the one of a group that is bound is written with the phase that follows.
 FIRST_MESSAGE_DELAY_S = 2.0
+# The watch may not have shown a patch yet: it is not sent again in this time, whatever else has changed.
+PATCH_SHOWN_TIMEOUT_S = 2.0
 BELOW_MIN_MEMBER = "BelowMinMember"
 _SHORT_OF_CAPACITY = ("unschedulable", "over-quota", "gang", "waiting", "pipelined")
 _PHASES = {"Pending": "pending", "": "pending", "Inqueue": "inqueue", "Running": "running", "Unknown": "unknown",
@@ -100,6 +104,7 @@ class StatusUpdater:
         self._messages: dict[str, _PodMessage] = {}
         # resourceVersion, patch, when, and how long a new count or message waits.
         self._sent: dict[tuple[type[StatusPatch], str], tuple[str, dict[str, Any], float, float]] = {}
+        self._held: dict[str, tuple[str, float]] = {}  # group → the condition that is not written yet, since when
         self._group_events: dict[str, float] = {}  # group → when an event about its waiting pods was last recorded
         self.next_at = float("inf")  # when a delayed patch is due
         self._native = NativeConditions()
@@ -122,8 +127,11 @@ class StatusUpdater:
         name = patch.key if not isinstance(patch, NativeStatusPatch) else f"{patch.object.kind} {patch.key}"
         key, content = (type(patch), name), _without_times(patch.status)
         sent = self._sent.get(key)
-        if sent is not None and sent[:2] == (version, content) and now < sent[2] + MESSAGE_INTERVAL_S:
-            return False
+        if sent is not None and sent[1] == content:
+            again = sent[2] + (MESSAGE_INTERVAL_S if sent[0] == version else PATCH_SHOWN_TIMEOUT_S)
+            if now < again:
+                self.next_at = min(self.next_at, again)
+                return False
         at_once = sent is None or _is_transition(patch)
         if sent is not None and not at_once and now < sent[2] + sent[3]:
             self.next_at = min(self.next_at, sent[2] + sent[3])
@@ -184,11 +192,19 @@ class StatusUpdater:
     def _groups(self, plan: Plan, state: State, transition: str, now: float) -> list[_Counted]:
         made: list[_Counted] = []
         self.below_minimum = 0
+        held, self._held = self._held, {}
         for key, group in state.objects["PodGroup"].items():
             job = state.jobs.get(key)
             if not isinstance(group, PodGroup) or job is None:
                 continue
             condition = plan.conditions.get(key)
+            if condition is not None and key not in plan.phases and not _has_condition(group, condition.type):
+                before = held.get(key)
+                since = before[1] if before is not None and before[0] == condition.type else now
+                if now < since + FIRST_MESSAGE_DELAY_S:
+                    self._held[key] = condition.type, since
+                    self.next_at = min(self.next_at, since + FIRST_MESSAGE_DELAY_S)
+                    condition = None
             status, is_new = plan_effects.group_status(group, plan.phases.get(key), condition, transition, now)
             status = self._with_counts(status, job, now)
             if status != group.status:
@@ -213,6 +229,10 @@ class StatusUpdater:
         return replace(status, conditions=[*(c for c in status.conditions if c.type != BELOW_MIN_MEMBER), new])
 
 
+def _has_condition(group: PodGroup, name: str) -> bool:
+    return any(c.type == name and c.status == "True" for c in group.status.conditions)
+
+
 def _cause(code: str) -> str:
     """Returns the code, or one code for all kinds of missing capacity, between which a pending gang changes often."""
     return "capacity" if code in _SHORT_OF_CAPACITY else code
@@ -221,15 +241,14 @@ def _cause(code: str) -> str:
 def _queues(plan: Plan, state: State, usage: Mapping[str, Usage]) -> list[QueueStatusPatch]:
     """Returns the patches of Queues: their usage, and their PodGroups by phase. Groups in memory are not counted."""
     made: list[QueueStatusPatch] = []
+    phases = group_phases(plan, state)
     for key, found in state.objects["Queue"].items():
-        queue = state.queues.get(key)
-        if queue is None or not isinstance(found, Queue):
+        if key not in state.queues or not isinstance(found, Queue):
             continue
         allocated = usage[key].allocated
         counts = dict.fromkeys(("pending", "inqueue", "running", "unknown", "completed"), 0)
-        for job in queue.jobs.values():
-            if state.group_object(job) is not None:
-                counts[_PHASES.get(plan.phases.get(job.key, job.phase), "unknown")] += 1
+        for phase, n in phases.get(key, {}).items():
+            counts[_PHASES.get(phase, "unknown")] += n
         amounts = {name: canonical(name, n) for name, n in sorted(allocated.items()) if n and name != "pods"}
         old = found.status
         change: dict[str, Any] = {name: n for name, n in counts.items() if getattr(old, name) != n}

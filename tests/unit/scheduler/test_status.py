@@ -96,6 +96,40 @@ def test_counts_are_written_at_intervals_and_a_phase_at_once() -> None:
     asyncio.run(run())
 
 
+def test_a_group_gets_no_condition_while_its_pods_are_created_and_one_patch_when_it_is_bound() -> None:
+    async def run() -> None:
+        cluster = cluster_of(queue("default"), node("n1"), pod_group("g", members=2), waiting("g-x-0", "g"))
+        leader = Leader(cluster)
+        await leader.turn()  # it is admitted
+        leader.watch()
+        decision = await leader.turn()
+        assert not [n for n in decision.status_patches if isinstance(n, GroupStatusPatch)]
+        assert decision.due is not None and decision.due <= cluster.clock.now() + FIRST_MESSAGE_DELAY_S
+        cluster.store.create(waiting("g-x-1", "g"))
+        leader.watch()
+        made: list[GroupStatusPatch] = []
+        for _ in range(3):
+            made += [n for n in (await leader.turn()).status_patches if isinstance(n, GroupStatusPatch)]
+            leader.watch()
+        assert [(n.status.get("phase"), [c["type"] for c in n.status["conditions"]]) for n in made] == [
+            ("Running", ["Scheduled"])
+        ]
+
+    asyncio.run(run())
+
+
+def test_a_group_that_stays_unschedulable_gets_the_condition_and_its_event() -> None:
+    async def run() -> None:
+        cluster = cluster_of(queue("default"), node("n1"), pod_group("g", members=2), waiting("g-x-0", "g"))
+        leader = Leader(cluster)
+        await leader.settle(int(FIRST_MESSAGE_DELAY_S) + 2)
+        group = cluster.store.get(PodGroup, "d/g")
+        assert [(c.type, c.status) for c in group.status.conditions] == [("Unschedulable", "True")]
+        assert [reason for name, reason, _ in leader.events if name == "g"] == ["Unschedulable"]
+
+    asyncio.run(run())
+
+
 def test_an_unchanged_status_is_not_written_again() -> None:
     async def run() -> None:
         cluster = cluster_of(queue("default"), node("n1"), pod_group("g", members=2), waiting("g-x-0", "g"))
