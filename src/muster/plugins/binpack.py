@@ -6,18 +6,20 @@ divided by the sum of the weights, times 100 and the plugin's weight. A node tha
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 import numpy as np
 
 from muster.config.types import Arguments, PluginOption
 from muster.engine.core.axis import SHARED, Axis
-from muster.engine.core.hooks import Batch, Bools, Floats, Plugin, Scope
+from muster.engine.core.hooks import Batch, Floats, Plugin, Scope
 from muster.engine.core.jobs import Task
 from muster.engine.core.node_hooks import ColumnScore
 from muster.engine.core.nodes import Nodes, NodeView
 from muster.engine.core.shares import USED, Ratio, Share, ShareScorer
 
 _RESOURCE = "binpack.resources."
-ALMOST_ALL = 1.0 - 1e-12  # a node that would exceed its allocatable has at least this share, rounding included
+_MOST_KNOWN = 256
 
 
 class Binpack(Plugin, ShareScorer):
@@ -35,6 +37,7 @@ class Binpack(Plugin, ShareScorer):
     def __init__(self, arguments: Arguments, option: PluginOption) -> None:
         Plugin.__init__(self, arguments, option)
         ShareScorer.__init__(self)
+        self._known: dict[tuple[Axis, int, tuple[str, ...]], _Weighted] = {}
         self._weight = arguments.int("binpack.weight", 1)
         # Volcano treats a negative weight of a resource as 1.
         self._weights = {name: arguments.int(f"binpack.{name}", 1, minimum=0) for name in ("cpu", "memory")}
@@ -52,18 +55,19 @@ class Binpack(Plugin, ShareScorer):
         amounts = task.shape.amounts
         return tuple([name for name in self._weights if amounts.get(name, 0) > 0])
 
-    def _weighted(self, task: Task, axis: Axis) -> tuple[list[tuple[int, int, int]], int]:
-        """Returns key, request and weight of the resources that count, and the sum of the weights.
-
-        Volcano ignores a resource with weight 0.
-        """
-        counted, amounts = self._counted(task), task.shape.amounts
-        terms = [(axis.row(name), amounts[name], w) for name in counted if (w := self._weights[name])]
-        return terms, sum([weight for _, _, weight in terms])
+    def _weighted(self, task: Task, axis: Axis) -> _Weighted:
+        """Returns how the resources that the pod requests are weighted."""
+        key = (axis, axis.version, self._counted(task))
+        found = self._known.get(key)
+        if found is None:
+            self._known = self._known if len(self._known) < _MOST_KNOWN else {}
+            found = self._known[key] = _Weighted(key[2], self._weights, axis)
+        return found
 
     def column_score(self, task: Task, nodes: Nodes) -> ColumnScore | None:
-        terms, weights = self._weighted(task, nodes.axis)
-        used, factor = 2 * nodes.axis.size, 100.0 * self._weight
+        weighted = self._weighted(task, nodes.axis)
+        used, weights, factor = 2 * nodes.axis.size, weighted.sum, 100.0 * self._weight
+        terms = [(ratio.key, request, ratio.factor) for ratio, request in weighted.shares(task)]
         if any(row >= SHARED for row, _, _ in terms):
             return None
 
@@ -74,37 +78,43 @@ class Binpack(Plugin, ShareScorer):
                 if offered:
                     if use > offered:
                         return 0.0
-                    total += use * float(weight) / max(float(offered), 1.0)
+                    total += use * weight / offered
             return total / weights * factor if terms else 0.0
 
         return score
 
     def shares(self, task: Task, nodes: Nodes) -> list[Share]:
-        terms, _ = self._weighted(task, nodes.axis)
-        return [(Ratio(USED, row, float(weight)), request) for row, request, weight in terms]
+        return self._weighted(task, nodes.axis).shares(task)
 
-    def of_shares(self, task: Task, shares: Floats, nodes: NodeView) -> Floats:
-        if not shares.size:
+    def of_shares(self, task: Task, shares: Floats, nodes: NodeView, *, fitting: bool = False) -> Floats:
+        if not len(shares):
             return np.zeros(len(nodes))
-        terms, weights = self._weighted(task, nodes.nodes.axis)
-        for share, (row, _, _) in zip(shares, terms, strict=True):
+        weighted = self._weighted(task, nodes.nodes.axis)
+        if not self.capacity.everywhere(nodes.nodes, weighted.offers):
             # A node without the resource adds nothing, but the weight still counts in the divisor.
-            if not self.capacity.everywhere(nodes.nodes, (row, False)):
-                share[nodes.alloc[row] == 0] = 0.0
+            for share, ratio in zip(shares, weighted.ratios, strict=True):
+                share[nodes.alloc[ratio.key] == 0] = 0.0
         total: Floats = shares[0] + shares[1] if len(shares) > 1 else shares[0].copy()
         for share in shares[2:]:
             total += share
-        total /= weights
+        total /= weighted.sum
         total *= 100.0 * self._weight
-        if shares.max() > ALMOST_ALL * min([weight for _, _, weight in terms]):
-            total[_exceeded(terms, nodes)] = 0.0
+        if not fitting:
+            for ratio, request in weighted.shares(task):
+                offered = nodes.alloc[ratio.key]
+                total[(nodes.used[ratio.key] + request > offered) & (offered > 0)] = 0.0
         return total
 
 
-def _exceeded(terms: list[tuple[int, int, int]], nodes: NodeView) -> Bools:
-    """Returns the nodes that would exceed what they offer."""
-    exceeded = np.zeros(len(nodes), np.bool_)
-    for row, request, _ in terms:
-        offered = nodes.alloc[row]
-        exceeded |= (nodes.used[row] + request > offered) & (offered > 0)
-    return exceeded
+class _Weighted:
+    """The resources that count for some pods. Volcano ignores a resource with weight 0."""
+
+    def __init__(self, names: Iterable[str], weights: Mapping[str, int], axis: Axis) -> None:
+        self.names = [name for name in names if weights[name]]
+        self.sum = sum([weights[name] for name in self.names])
+        self.ratios = [Ratio(USED, axis.row(name), float(weights[name])) for name in self.names]
+        self.offers = tuple([(ratio.key, ratio.real) for ratio in self.ratios])
+
+    def shares(self, task: Task) -> list[Share]:
+        amounts = task.shape.amounts
+        return [(ratio, amounts[name]) for ratio, name in zip(self.ratios, self.names, strict=True)]

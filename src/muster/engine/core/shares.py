@@ -48,8 +48,11 @@ class ShareScorer(NodeScorer):
         """Returns the shares from which the task's scores are computed."""
 
     @abstractmethod
-    def of_shares(self, task: Task, shares: Floats, nodes: NodeView) -> Floats:
-        """Computes `raw` from shares × columns, which may be overwritten; returns a new array."""
+    def of_shares(self, task: Task, shares: Floats, nodes: NodeView, *, fitting: bool = False) -> Floats:
+        """Computes `raw` from shares × columns, which may be overwritten; returns a new array.
+
+        `fitting`: answers are needed only for columns whose idle resources are enough for the task.
+        """
 
     def raw(self, task: Task, nodes: NodeView) -> Floats:
         return self.of_shares(task, self.stacks.stack(self.shares(task, nodes.nodes)).of(nodes), nodes)

@@ -119,7 +119,7 @@ class Capacity:
     def __init__(self) -> None:
         self._nodes: Nodes | None = None
         self._version = -1
-        self._rows: dict[Offer, tuple[NDArray[np.float64], bool]] = {}
+        self._everywhere: dict[tuple[Offer, ...], bool] = {}
         self._stacks: dict[tuple[Offer, ...], NDArray[np.float64]] = {}
 
     def together(self, view: NodeView, offers: tuple[Offer, ...]) -> NDArray[np.float64]:
@@ -127,31 +127,31 @@ class Capacity:
         self._refresh(view.nodes)
         found = self._stacks.get(offers)
         if found is None:
-            found = self._stacks[offers] = read_only(np.stack([self._row(view.nodes, offer)[0] for offer in offers]))
+            rows = [np.maximum(self._offered(view.nodes, offer), 1.0) for offer in offers]
+            found = self._stacks[offers] = read_only(np.stack(rows))
         return found if view.rows is view.nodes.rows else found.take(view.index, axis=1)
 
-    def everywhere(self, nodes: Nodes, offer: Offer) -> bool:
-        """Returns whether all nodes have some of the resource."""
+    def everywhere(self, nodes: Nodes, offers: tuple[Offer, ...]) -> bool:
+        """Returns whether all nodes have some of each resource."""
         self._refresh(nodes)
-        return self._row(nodes, offer)[1]
+        found = self._everywhere.get(offers)
+        if found is None:
+            found = self._everywhere[offers] = all(bool((self._offered(nodes, offer) > 0).all()) for offer in offers)
+        return found
 
     def _refresh(self, nodes: Nodes) -> None:
         if nodes is not self._nodes or nodes.version != self._version:
             self._nodes, self._version = nodes, nodes.version
-            self._rows.clear()
+            self._everywhere.clear()
             self._stacks.clear()
 
-    def _row(self, nodes: Nodes, offer: Offer) -> tuple[NDArray[np.float64], bool]:
-        found = self._rows.get(offer)
-        if found is None:
-            row, real = offer
-            alloc = nodes.alloc[row]
-            if real and nodes.oversubscribed is not None and row < len(nodes.oversubscribed):
-                alloc = alloc - nodes.oversubscribed[row]
-            offered = alloc.astype(np.float64)
-            everywhere = bool((offered > 0).all())
-            found = self._rows[offer] = (read_only(np.maximum(offered, 1.0)), everywhere)
-        return found
+    @staticmethod
+    def _offered(nodes: Nodes, offer: Offer) -> NDArray[np.float64]:
+        row, real = offer
+        alloc = nodes.alloc[row]
+        if real and nodes.oversubscribed is not None and row < len(nodes.oversubscribed):
+            alloc = alloc - nodes.oversubscribed[row]
+        return alloc.astype(np.float64)
 
 
 class Workspace:

@@ -70,6 +70,9 @@ class ColumnAnswers:
         self.shape = task.shape
         self.nodes: Nodes = placement.nodes
         self._needs = self.nodes.axis.needs(task.shape.amounts) if fit else []
+        # The amounts of the first resources, if it needs just these: cpu, memory and pods.
+        firsts = [row for row, _ in self._needs] == list(range(len(self._needs))) and fit
+        self._least = np.array([amount for _, amount in self._needs]).reshape(-1, 1) if firsts else None
         answers = self._static_answers = placement.static_answers(task)  # kept alive by this reference
         self.fixed_batch = answers.batch  # the strictest of the terms that are not asked about it each time
         self.static, self.curable = answers.allowed, answers.curable
@@ -82,15 +85,14 @@ class ColumnAnswers:
         # Without those that refuse only nodes without enough capacity.
         self._further_filters = [term for term in self.node_filters if not (fit and term.capacity)]
         # (term, its answers if they never change)
-        self._scores: list[tuple[NodeScorer, Floats | None]] = []
-        self.normalised: list[tuple[NodeScorer, Floats | None]] = []
-        for scorer, raw in answers.scores:
-            if scorer.scope == Scope.CLUSTER:
-                self.normalised.append((scorer, None))  # never cached; its normalise may be the identity
-            elif raw is not None or self._concerns(scorer):
-                (self.normalised if scorer.normalised else self._scores).append((scorer, raw))
+        self._scores = [each for each in answers.scores if each[1] is not None or self._concerns(each[0])]
+        self.normalised = answers.normalised
+        for scorer, raw in self.normalised:
+            if raw is None and scorer.scope == Scope.NODE:
+                self._concerns(scorer)
         self._stack, self._parts = self._stacked(placement)
 
+        self._asked = False  # has the best node been asked for?
         self._keys: dict[MoveKind, Floats] = {}
         self._cursor: dict[MoveKind, int] = {}
         self._all_scores: Floats | None = None
@@ -98,7 +100,10 @@ class ColumnAnswers:
         self._column_lists = placement.column_lists
         self._asked_single = not placement.caching
         self._single_columns: SingleColumns | None = None
-        self._node_classes = placement.node_classes if placement.caching and self._reads_columns_only() else None
+        # Do nodes with equal columns have equal keys, static filters apart?
+        alike = all(term.columns_only and raw is None for term, raw in self._scores)
+        alike = alike and all(term.columns_only for term in self.node_filters)
+        self._node_classes = placement.node_classes if placement.caching and alike else None
 
     def _exclude_without_offer(self) -> None:
         """Excludes the nodes that do not offer a resource that few nodes have: their rows have other resources."""
@@ -116,23 +121,19 @@ class ColumnAnswers:
         self.fixed_batch = max(self.fixed_batch, how)
         return True
 
-    def _stacked(self, placement: Placement) -> tuple[ShareStack, list[slice | None]]:
+    def _stacked(self, placement: Placement) -> tuple[ShareStack, list[tuple[ShareScorer, slice] | None]]:
         """Returns the shares that scores are computed from, and which of them each score has."""
         shares: list[Share] = []
-        parts: list[slice | None] = []
-        for scorer, raw in self._scores:
-            part: slice | None = None
-            if raw is None and isinstance(scorer, ShareScorer) and scorer.stacked:
+        parts: list[tuple[ShareScorer, slice] | None] = []
+        for scorer, _ in self._scores:
+            stacking = placement.share_scorers.get(scorer)
+            if stacking is None:
+                parts.append(None)
+            else:
                 start = len(shares)
-                shares += scorer.shares(self.task, self.nodes)
-                part = slice(start, len(shares))
-            parts.append(part)
+                shares += stacking.shares(self.task, self.nodes)
+                parts.append((stacking, slice(start, len(shares))))
         return placement.stacks.stack(shares), parts
-
-    def _reads_columns_only(self) -> bool:
-        """Whether nodes with equal columns have equal keys, static filters apart."""
-        scorers_do = all(scorer.columns_only and raw is None for scorer, raw in self._scores)
-        return scorers_do and all(term.columns_only for term in self.node_filters)
 
     # --- current answers
 
@@ -186,10 +187,12 @@ class ColumnAnswers:
     def best_of_classes(self, kind: MoveKind) -> int | None:
         """Returns the first node with the highest key, or −1 if none fits, by one node of each class; None: ask `key`.
 
-        Most tasks with requests of their own are alone: their answers for every node are not needed.
+        Most tasks with requests of their own are alone: their answers for every node are not needed. A second question
+        shows that the task is not alone.
         """
-        if self._masked or kind in self._keys or self._node_classes is None:
+        if self._masked or self._asked or self._node_classes is None:
             return None
+        self._asked = True
         classes = self._node_classes.classes()
         if classes is None:
             return None
@@ -225,8 +228,11 @@ class ColumnAnswers:
         fits: Bools | None = None if anywhere or not self._masked else columns(self.static, view)
         now, pipelined = kind == MoveKind.ALLOCATE, self.nodes.pipelined
         # Volcano: a node must fit by its future idle first, which pods pipelined to it lower.
-        accounts = ([view.idle] if now else []) + ([view.future_idle] if pipelined or not now else [])
-        for account in accounts:
+        for account in ([view.idle] if now else []) + ([view.future_idle] if pipelined or not now else []):
+            if self._least is not None:
+                enough = np.logical_and.reduce(account[: len(self._least)] >= self._least)
+                fits = enough if fits is None else fits & enough
+                continue
             for row, amount in self._needs:
                 enough = account[row] >= amount
                 fits = enough if fits is None else fits & enough
@@ -248,18 +254,21 @@ class ColumnAnswers:
         for term in filters:
             passed = term.filter(self.task, view).code == 0
             fits = passed if fits is None else fits & passed
-        if fits is None:
-            return self.score(view)
-        return np.where(fits, self.score(view), _NOTHING) if fits.any() else np.full(len(view), _NOTHING)
+        if fits is not None and not fits.any():
+            return np.full(len(view), _NOTHING)
+        score = self.score(view, fitting=bool(self._needs) and view.kind == MoveKind.ALLOCATE)
+        return score if fits is None else np.where(fits, score, _NOTHING)
 
-    def score(self, view: NodeView) -> Floats:
-        """The sum, in configuration order, of the scores that are not normalised, in a new array."""
+    def score(self, view: NodeView, *, fitting: bool = False) -> Floats:
+        """The sum, in configuration order, of the scores that are not normalised, in a new array.
+
+        `fitting`: see `ShareScorer.of_shares`.
+        """
         total: Floats | None = None
         shares = self._stack.of(view)
-        for (scorer, raw), part in zip(self._scores, self._parts, strict=True):
-            if part is not None:
-                assert isinstance(scorer, ShareScorer)
-                score = scorer.of_shares(self.task, shares[part], view)
+        for (scorer, raw), stacking in zip(self._scores, self._parts, strict=True):
+            if stacking is not None:
+                score = stacking[0].of_shares(self.task, shares[stacking[1]], view, fitting=fitting)
             else:
                 score = columns(raw, view) if raw is not None else scorer.raw(self.task, view)
                 score = score.copy() if total is None else score  # it may be kept by the scorer
@@ -279,9 +288,7 @@ class Answers:
         self.columns = placement.column_answers(task) if fit else ColumnAnswers(placement, task, fit=False)
         self.static, self.curable = self.columns.static, self.columns.curable
         self.placement = placement
-        scorers = [scorer for scorer, _ in self.columns.normalised if scorer.scope == Scope.CLUSTER]
-        self._cluster_scorers = len(scorers)
-        self._cluster_terms: list[NodeFilter | NodeScorer] = [*self.columns.cluster_filters, *scorers]
+        self._cluster_terms = placement.cluster_terms
         self._concerned: list[int] = []  # the positions of the terms of scope CLUSTER that concern the task
         self._sorted_of: tuple[int, ...] | None = None
         self._sorted: SortedAnswers | None = None
@@ -305,7 +312,8 @@ class Answers:
         """Whether the key decides alone: no term of scope CLUSTER concerns the task, as `batch` found, and no score is
         normalised.
         """
-        return not self._concerned and len(self.columns.normalised) == self._cluster_scorers
+        cluster_scorers = len(self._cluster_terms) - len(self.columns.cluster_filters)
+        return not self._concerned and len(self.columns.normalised) == cluster_scorers
 
     @property
     def scored_by_other_nodes(self) -> bool:

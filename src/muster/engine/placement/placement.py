@@ -18,7 +18,7 @@ import numpy as np
 from muster.engine.core.hooks import Batch, Bools, Floats, Index, NodeFilter, NodeScorer, NodeSet, Scope
 from muster.engine.core.jobs import Task
 from muster.engine.core.nodes import MoveKind
-from muster.engine.core.shares import Stacks
+from muster.engine.core.shares import ShareScorer, Stacks
 from muster.engine.core.static import constraints
 from muster.engine.placement.answers import Answers, ColumnAnswers, FilterTerm, ScoreTerm
 from muster.engine.placement.batch import neighbours, picks
@@ -56,6 +56,9 @@ class Placement:
         self.node_filters = [term for _, term in filters if term.scope == Scope.NODE]
         self.cluster_filters = [term for _, term in filters if term.scope == Scope.CLUSTER]
         terms: list[NodeFilter | NodeScorer] = [*(term for _, term in filters), *(term for _, term in scorers)]
+        self.cluster_terms = [term for term in terms if term.scope == Scope.CLUSTER]
+        stacking = [scorer for _, scorer in scorers if isinstance(scorer, ShareScorer) and scorer.stacked]
+        self.share_scorers: dict[NodeScorer, ShareScorer] = {scorer: scorer for scorer in stacking}
         self._read_requests = [t for t in terms if t.scope == Scope.STATIC and not t.constraints_only]
         per_signature = max(1, len(self.nodes)) * (24 + 8 * len(scorers))
         self._most = max(8, _CACHE_BYTES // per_signature)
@@ -183,18 +186,19 @@ class Placement:
             if by_sort is not None:
                 best = by_sort.best(answers.columns.key(kind))
                 return [] if best < 0 else [best]
-        if count == 1 and within is None and answers.read_columns_only and (ahead is None or ahead.size <= 1):
+        plain = answers.read_columns_only
+        if plain and count == 1 and within is None and (ahead is None or ahead.size <= 1):
             alone = answers.columns.best_of_classes(kind)
             if alone is not None:
                 return [] if alone < 0 else [alone]
-        key = answers.key(kind)
+        key = answers.columns.key(kind) if plain else answers.key(kind)
         index: Index | None = None
         if within is not None:
             index = within.index
             key = key[index]
             if within.score is not None:
                 key = key + within.score
-        extra = self._extra(answers, key, index)
+        extra = None if plain else self._extra(answers, key, index)
         if extra is not None:
             key = np.where(key > -np.inf, key + extra, key)
         wanted = max(count, ahead.size) if ahead is not None and extra is None else count

@@ -98,15 +98,13 @@ class SingleColumns:
         return not (now and pipelined) or all(passes(rows, alloc, kind) for passes in self._capacity_filters)
 
     def _sum(self, node: int, rows: list[int], alloc: list[int], kind: MoveKind) -> float:
-        total: float | None = None
+        total = -0.0  # added to the first part, it changes nothing
         for of_column, of_node in self._scores:
             if of_column is not None:
-                part = of_column(rows, alloc)
-            else:
-                assert of_node is not None
-                part = of_node(node, kind)
-            total = part if total is None else total + part
-        return 0.0 if total is None else total
+                total += of_column(rows, alloc)
+            elif of_node is not None:
+                total += of_node(node, kind)
+        return total
 
 
 def single_columns(

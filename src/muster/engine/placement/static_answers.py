@@ -31,8 +31,9 @@ class StaticAnswers:
             if term.scope == Scope.STATIC and self._concerns(term, task):
                 self._exclude(term.filter(task, view))
         self.few = few_of(self.allowed) if self.masked else None  # the allowed nodes, if they are few
-        # The scores in the order of the configuration. Those that are not static have no answers yet.
+        # In the order of the configuration. Only static scores have answers; those that change no order are left out.
         self.scores: list[tuple[NodeScorer, Floats | None]] = []
+        self.normalised: list[tuple[NodeScorer, Floats | None]] = []  # these and the scores of scope CLUSTER
         for _, scorer in placement.scorers:
             raw: Floats | None = None
             if scorer.scope == Scope.STATIC:
@@ -41,7 +42,9 @@ class StaticAnswers:
                 raw = scorer.raw(task, view)
                 if _changes_no_order(raw, scorer.normalised):
                     continue
-            self.scores.append((scorer, raw))
+            # The normalise of a term of scope CLUSTER may be the identity; its answers are never cached.
+            normalised = scorer.normalised or scorer.scope == Scope.CLUSTER
+            (self.normalised if normalised else self.scores).append((scorer, raw))
 
     def _concerns(self, term: NodeFilter | NodeScorer, task: Task) -> bool:
         how = term.batch(task)

@@ -67,7 +67,7 @@ class OfLoad(Weighted, ShareScorer):
             nodes = NodeView(nodes.nodes, nodes.index, self._began[:, nodes.index], nodes.offered)
         return super().raw(task, nodes)
 
-    def of_shares(self, task: Task, shares: Floats, nodes: NodeView) -> Floats:
+    def of_shares(self, task: Task, shares: Floats, nodes: NodeView, *, fitting: bool = False) -> Floats:
         score = self.score(task, shares, nodes)
         if self.weight != 1:
             score *= self.weight
@@ -92,7 +92,7 @@ class OfLoad(Weighted, ShareScorer):
 
         A resource that the node does not offer is ignored.
         """
-        if all(self.capacity.everywhere(nodes.nodes, offer) for offer in _CPU_AND_MEMORY):
+        if self.capacity.everywhere(nodes.nodes, _CPU_AND_MEMORY):
             mean: Floats = percent[0] + percent[1]
             mean /= 2.0
         else:
@@ -179,8 +179,17 @@ class BalancedResource(OfLoad):
         if terms[-1][0] >= SHARED:
             return None
 
+        def score_of_two(rows: list[int], alloc: list[int]) -> float:
+            cpu, memory = alloc[CPU], alloc[MEMORY]
+            if not cpu or not memory:
+                return 75  # a single share is even
+            was = _evenness_of_two(rows[load], cpu, rows[load + 1], memory)
+            then = _evenness_of_two(rows[load] + terms[0][1], cpu, rows[load + 1] + terms[1][1], memory)
+            return (then - was + 150) // 2
+
         def score(rows: list[int], alloc: list[int]) -> float:
-            before, after = [], []
+            before: list[float] = []
+            after: list[float] = []
             for row, request in terms:
                 if offered := alloc[row]:
                     was = rows[load + row]
@@ -188,7 +197,7 @@ class BalancedResource(OfLoad):
                     after.append((was + request) / offered if was + request < offered else 1.0)
             return (_evenness_of_column(after) - _evenness_of_column(before) + 150) // 2
 
-        return score
+        return score_of_two if len(terms) == 2 else score
 
     @staticmethod
     def _requests(task: Task, nodes: Nodes) -> list[tuple[int, int]]:
@@ -209,7 +218,9 @@ class BalancedResource(OfLoad):
         both = shares.reshape(2, count, -1)
         offers = _CPU_AND_MEMORY if count == 2 else (*_CPU_AND_MEMORY, (nodes.nodes.axis.row(GPU), True))
         everywhere = self.capacity.everywhere
-        offered = [None if everywhere(nodes.nodes, offer) else _offers(nodes, offer[0]) for offer in offers]
+        offered: list[Bools | None] = [None] * count
+        if not everywhere(nodes.nodes, offers):
+            offered = [None if everywhere(nodes.nodes, (offer,)) else _offers(nodes, offer[0]) for offer in offers]
         even = evenness([both[:, i] for i in range(count)], offered)
         score: Floats = even[1] - even[0]
         score += 150.0
@@ -233,6 +244,13 @@ def evenness(shares: list[Floats], offered: list[NDArray[np.bool_] | None]) -> F
     even *= 100.0
     np.floor(even, out=even)
     return even
+
+
+def _evenness_of_two(cpu: int, offered_cpu: int, memory: int, offered_memory: int) -> int:
+    """Computes `evenness` for one node that offers cpu and memory."""
+    first = cpu / offered_cpu if cpu < offered_cpu else 1.0
+    second = memory / offered_memory if memory < offered_memory else 1.0
+    return math.floor((1.0 - abs(first - second) / 2.0) * 100.0)
 
 
 def _evenness_of_column(shares: list[float]) -> int:
