@@ -15,6 +15,9 @@ class Priority(Plugin, TaskOrder, JobOrder, Preemptable, JobStarving):
     def task_key(self, task: Task) -> float:
         return -task.priority
 
+    def task_keys(self, tasks: Sequence[Task]) -> list[float]:
+        return [-task.priority for task in tasks]
+
     def job_key(self, job: Job) -> float:
         return -job.priority
 

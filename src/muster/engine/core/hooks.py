@@ -245,6 +245,10 @@ class TaskOrder(Hook):
     def task_key(self, task: Task) -> float:
         """Smaller goes first."""
 
+    def task_keys(self, tasks: Sequence[Task]) -> Sequence[float]:
+        """Returns the keys of several pods, usually of one job."""
+        return [self.task_key(task) for task in tasks]
+
 
 # --- queues and victims ----------------------------------------------------------------------------------------------
 

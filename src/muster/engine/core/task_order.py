@@ -14,13 +14,14 @@ def in_order(plugins: Sequence[TaskOrder], tasks: Iterable[Task]) -> list[Task]:
     todo = list(tasks)
     if len(todo) < 2:
         return todo
-    asked: list[Sequence[object]] = [[plugin.task_key(task) for task in todo] for plugin in plugins]
+    asked: list[Sequence[object]] = [plugin.task_keys(todo) for plugin in plugins]
     serials = [task.serial for task in todo]
     numbers = set(serials)
     if None in numbers and len(numbers) > 1:
         return _with_unnumbered(asked, todo)
-    # Columns instead of a tuple per pod: those of plugins are mostly constant, and the numbers mostly differ.
-    keys = [column for column in [*asked, serials] if column.count(column[0]) != len(column)]
+    # Columns instead of a tuple per pod: those of plugins are mostly constant or the numbers, which mostly differ.
+    columns = [*(column for column in asked if column != serials), serials]
+    keys = [column for column in columns if column.count(column[0]) != len(column)]
     if len(numbers) != len(serials):
         keys.append([(task.created, task.uid) for task in todo])
     rank: Sequence[object] = keys[0] if len(keys) == 1 else list(zip(*keys, strict=True))

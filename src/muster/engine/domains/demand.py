@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from operator import itemgetter
 
 import numpy as np
@@ -53,8 +54,7 @@ class Demand:
         self.axis = session.state.axis
         grouped: dict[int, list[Task]] = {}
         for task in tasks:
-            signature = task.signature if task.signature >= 0 else session.signature(task)
-            grouped.setdefault(signature, []).append(task)
+            grouped.setdefault(session.signature(task), []).append(task)
         self.kinds = [(some[0], len(some)) for some in grouped.values()]
         self.all = self._need(self.count)
         self.least = self.all if self.need == self.count else self._need(self.need)
@@ -83,6 +83,23 @@ class Demand:
             if able < least:
                 return task, able, least
         return None
+
+
+class Demands:
+    """The demands of one cycle: groups of equally many equal pods have the same."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._known: dict[tuple[int, int, int], Demand] = {}
+
+    def of(self, tasks: Sequence[Task], need: int) -> Demand:
+        if {task.shape for task in tasks} != {self._session.equal_shape(tasks[0])}:
+            return Demand(self._session, tasks, need)
+        same = (tasks[0].signature, len(tasks), need)
+        found = self._known.get(same)
+        if found is None:
+            found = self._known[same] = Demand(self._session, tasks, need)
+        return found
 
 
 class Counts:
@@ -146,11 +163,20 @@ class Counts:
 
     def ratio(self, level: int) -> Floats:
         """Requested to free, of the scarcest resource: the larger, the fuller the domain would be."""
-        highest = np.zeros(self._free[level].shape[1])
+        start, end = (0, *self.cut.ends)[level : level + 2]
+        found: Floats = self._ratios[start:end]
+        return found
+
+    @cached_property
+    def _ratios(self) -> Floats:
+        """The same of the segments of all levels."""
+        highest = np.zeros(self.cut.ends[-1])
         for key, amount in self.demand.all.amounts:
             if key != PODS:
+                shared = self._shared.get(key)
+                free = self._free.everywhere[self._size + key] if shared is None else shared.everywhere[FREE]
                 # Where there is none the ratio is practically infinite; KAI uses 1000, and nothing fits there, either.
-                np.maximum(highest, amount / np.maximum(self._free_of(key, level), 1), out=highest)
+                np.maximum(highest, amount / np.maximum(free, 1), out=highest)
         return highest
 
     def pods(self, level: int) -> Index | None:

@@ -33,17 +33,18 @@ class Column:
         self._compute = compute
         self._values = compute(np.arange(count))
         self._cursor = len(log)
-        self._narrowest: dict[int, tuple[Cut, Rows, Index]] = {}
+        self._kept: dict[int, KeptSums] = {}  # by the id of the cut
 
     def values(self) -> Rows:
-        since = self._log[self._cursor :]
+        since = set(self._log[self._cursor :])
         if since:
             self._cursor = len(self._log)
-            changed = np.array(sorted(set(since)), np.int64)  # a few: faster than np.unique
+            changed = np.array(list(since), np.int64)
             fresh = self._compute(changed)
-            for _, sums, segment in self._narrowest.values():
-                _add(sums, segment[changed], fresh - self._values[:, changed])
+            change = fresh - self._values[:, changed]
             self._values[:, changed] = fresh
+            for kept in self._kept.values():
+                kept.add(changed, change)
         return self._values
 
     def sums(self, cut: Cut) -> DomainSums:
@@ -51,19 +52,29 @@ class Column:
         values = self.values()
         if cut is not cut.tree.everything:
             return cut.sums(cut.count(values[:, cut.order]))
-        known = self._narrowest.get(id(cut))
-        if known is None:
-            segment = np.full(values.shape[1], -1, np.int64)
-            segment[cut.order] = cut.segments(len(cut.tiers) - 1)
-            known = self._narrowest[id(cut)] = (cut, cut.count(values[:, cut.order]), segment)
-        return cut.sums(known[1])
+        kept = self._kept.get(id(cut))
+        if kept is None:
+            kept = self._kept[id(cut)] = KeptSums(cut, values)
+        return kept.sums.copy()
 
 
-def _add(sums: Rows, at: Index, change: Rows) -> None:
-    """Adds each column of the change to the sums at its segment; −1: to none. Usually only a few segments change."""
-    for segment in set(at.tolist()):
-        if segment >= 0:
-            sums[:, segment] += change[:, at == segment].sum(axis=1)
+class KeptSums:
+    """The sums of a column over the segments of a cut."""
+
+    def __init__(self, cut: Cut, values: Rows) -> None:
+        self._cut = cut  # whose id is the key: it must live
+        self.sums = cut.sums(cut.count(values[:, cut.order]))
+        self._segment = np.full(values.shape[1], -1, np.int64)  # per node its narrowest segment; −1: none
+        self._segment[cut.order] = cut.segments(len(cut.tiers) - 1)
+        self._chains = cut.chains()
+
+    def add(self, nodes: Index, change: Rows) -> None:
+        """Adds each column of the change to the segments of its node. Usually only a few segments change."""
+        at = self._segment[nodes]
+        segments = set(at.tolist())
+        for segment in segments - {-1}:
+            part = change if len(segments) == 1 else change[:, at == segment]
+            self.sums.everywhere[:, self._chains[segment]] += part.sum(axis=1)[:, None]
 
 
 class DomainCapacity:
@@ -135,11 +146,9 @@ class EmptyClusterCapacity(DomainCapacity):
 
 def copies(rows: Rows, request: Rows) -> Rows:
     """How many of the request fit into each column of node rows: by future idle, and by idle and future idle."""
-    size = len(request)
-    found = np.full((2, rows.shape[1]), _MOST_COPIES, np.int64)
-    for row in np.flatnonzero(request > 0).tolist():
-        np.minimum(found[FREE], rows[size + row] // request[row], out=found[FREE])
-        np.minimum(found[NOW], rows[row] // request[row], out=found[NOW])
+    asked = (request > 0).nonzero()[0]
+    free = rows.reshape(2, len(request), -1)[::-1, asked]  # once what is releasing is gone, then at once
+    found: Rows = (free // request[asked][:, None]).min(axis=1, initial=_MOST_COPIES)
     np.maximum(found, 0, out=found)
     np.minimum(found[NOW], found[FREE], out=found[NOW])
     return found

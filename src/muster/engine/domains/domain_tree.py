@@ -9,7 +9,8 @@ the level below for each level above. A `Cut` is the tree over some of its nodes
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,18 @@ from numpy.typing import NDArray
 from muster.engine.core.hooks import Bools, Index
 
 Ids = NDArray[np.int64]
-DomainSums = list[NDArray[np.int64]]  # per level: rows × segments
+
+
+class DomainSums(list[NDArray[np.int64]]):
+    """Per level: rows × segments. `everywhere` has the segments of all levels, the root first."""
+
+    def __init__(self, everywhere: NDArray[np.int64], ends: Sequence[int]) -> None:
+        super().__init__([everywhere[:, start:end] for start, end in zip((0, *ends), ends, strict=False)])
+        self.everywhere = everywhere
+        self._ends = ends
+
+    def copy(self) -> DomainSums:
+        return DomainSums(self.everywhere.copy(), self._ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +41,7 @@ class Level:
     ids: Index  # per segment the domain's number, −1 for nodes in no domain
     parent: Index  # per segment that of the level above
     below: Index  # per segment its first segment of the level below
-
-    @property
-    def real(self) -> Bools:
-        real: Bools = self.ids >= 0
-        return real
+    real: Bools  # per segment whether it is a domain
 
 
 class DomainTree:
@@ -62,6 +70,7 @@ class Cut:
     members: Index  # sorted node indices
     order: Index = field(init=False)  # the same by path
     tiers: list[Level] = field(init=False)
+    ends: list[int] = field(init=False)  # per level where its segments end among those of all levels
     _nodes: dict[tuple[int, int], Index] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -78,11 +87,12 @@ class Cut:
             fresh[1:] |= row[1:] != row[:-1]
             starts = np.flatnonzero(fresh)
             ends = np.append(starts[1:], count) if count else starts
-            self.tiers.append(Level(starts, ends, row[starts], above[starts], starts))
+            self.tiers.append(Level(starts, ends, row[starts], above[starts], starts, row[starts] >= 0))
             above = np.cumsum(fresh) - 1
         for i, (wide, narrow) in enumerate(zip(self.tiers, self.tiers[1:], strict=False)):
             below = np.searchsorted(narrow.starts, wide.starts)
-            self.tiers[i] = Level(wide.starts, wide.ends, wide.ids, wide.parent, below)
+            self.tiers[i] = replace(wide, below=below)
+        self.ends = list(accumulate(len(tier.starts) for tier in self.tiers))
 
     def nodes(self, level: int, segment: int) -> Index:
         """The nodes of a domain, sorted."""
@@ -102,10 +112,20 @@ class Cut:
 
     def sums(self, narrowest: NDArray[np.int64]) -> DomainSums:
         """DomainSums upwards: from rows × narrowest segments to the same for every level, the root first."""
-        found = [narrowest]
-        for tier in self.tiers[-2::-1]:
-            found.append(np.add.reduceat(found[-1], tier.below, axis=1) if len(tier.below) else found[-1])
-        return found[::-1]
+        found = DomainSums(np.empty((len(narrowest), self.ends[-1]), np.int64), self.ends)
+        found[-1][:] = narrowest
+        for level in range(len(self.tiers) - 2, -1, -1):
+            if len(self.tiers[level].below):
+                np.add.reduceat(found[level + 1], self.tiers[level].below, axis=1, out=found[level])
+        return found
+
+    def chains(self) -> Index:
+        """Per narrowest segment its position among the segments of all levels, and those of the segments around it."""
+        at, found = np.arange(len(self.tiers[-1].starts)), []
+        for tier, end in zip(self.tiers[::-1], self.ends[::-1], strict=True):
+            found.append(at + (end - len(tier.starts)))
+            at = tier.parent[at]
+        return np.stack(found, axis=1)
 
     def count(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
         """Rows × nodes of `order` → rows × narrowest segments."""

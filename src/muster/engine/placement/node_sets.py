@@ -7,8 +7,6 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, overload
 
-import numpy as np
-
 from muster.engine.core.hooks import NodeSet, NodeSetError, NodeSets, Plugin, Reason
 from muster.engine.core.jobs import Job, Task
 from muster.engine.core.subgroups import SubGroup
@@ -29,7 +27,7 @@ def divide_nodes(
     """
     if not any(plugin.divides(job) for plugin in session.dividers):
         return None
-    start = within or NodeSet(np.arange(len(session.state.nodes)))
+    start = within or NodeSet(session.state.nodes.all_nodes)
     sets: Sequence[NodeSet] = [start]
     divided = False
     for plugin in session.dividers:

@@ -17,7 +17,7 @@ from muster.engine.core.hooks import Bools, NodeSet, NodeSetError, NodeSets, Plu
 from muster.engine.core.jobs import ALLOCATED_LIKE, Job, Status, Task
 from muster.engine.core.requirements import Requirement
 from muster.engine.core.subgroups import SubGroup, sub_group_tree
-from muster.engine.domains.demand import Counts, Demand
+from muster.engine.domains.demand import Counts, Demands
 from muster.engine.domains.domain_capacity import DomainCapacity
 from muster.engine.domains.domain_sources import HYPERNODES
 from muster.model.finding import Finding
@@ -66,6 +66,7 @@ class Topology(Plugin, NodeSets, TaskOrder):
             self.trees = Trees(state.nodes, topologies, hypernodes)
         self.session = session
         self.capacity = DomainCapacity(session)
+        self._demands = Demands(session)
         self._all_wanted: dict[tuple[str, str], LevelConstraint | NodeSetError | None] = {}
         self._constrained: dict[str, bool] = {}  # job → whether it has a constraint, as a whole or in sub-groups
         self._leaves: dict[str, dict[str, SubGroup]] = {}  # job → pod → its sub-group
@@ -117,14 +118,14 @@ class Topology(Plugin, NodeSets, TaskOrder):
         self, wanted: LevelConstraint, members: Iterable[Task], tasks: Sequence[Task], need: int, nodes: NodeSet
     ) -> Sequence[NodeSet]:
         pinned = _places(members)
-        counts = Counts(self.capacity, wanted.tree.cut(nodes.index), Demand(self.session, tasks, need), nodes.freed)
+        counts = Counts(self.capacity, wanted.tree.cut(nodes.index), self._demands.of(tasks, need), nodes.freed)
         return Ordered(wanted, counts, nodes, pinned or None)
 
     def left_out(self, job: Job, tasks: Sequence[Task], nodes: NodeSet) -> list[tuple[NodeSet, str]]:
         wanted = self._wanted(job)
         if wanted is None or not tasks:
             return []
-        demand = Demand(self.session, tasks, max(self.session.missing(job), 1))
+        demand = self._demands.of(tasks, max(self.session.missing(job), 1))
         return refused(wanted, Counts(self.capacity, wanted.tree.cut(nodes.index), demand, None), nodes)
 
     def outside(self, task: Task) -> list[tuple[Bools, str]]:
@@ -154,11 +155,13 @@ class Topology(Plugin, NodeSets, TaskOrder):
 
     def task_key(self, task: Task) -> float:
         """Orders the pods of groups with a constraint by rank, so that neighbours stay together."""
-        job = task.job
-        if job is None or self._constrained.get(job.key) is False or not self._placed_by_topology(job):
-            return 0.0
-        index = index_of(task)
-        return float(index) if index is not None else float("inf")
+        return 0.0 if task.job is None or not self._placed_by_topology(task.job) else rank_of(task)
+
+    def task_keys(self, tasks: Sequence[Task]) -> list[float]:
+        job = tasks[0].job
+        if job is None or any(task.job is not job for task in tasks):
+            return [self.task_key(task) for task in tasks]
+        return [rank_of(task) for task in tasks] if self._placed_by_topology(job) else [0.0] * len(tasks)
 
     def _placed_by_topology(self, job: Job) -> bool:
         """Returns whether the group has a constraint, as a whole or in sub-groups."""
@@ -224,8 +227,10 @@ KEYS = (
 _ANY = frozenset(KEYS)
 
 
-def index_of(task: Task) -> int | None:
-    """Returns the pod's index from its annotations or labels, else the number at the end of its name, if any."""
+def rank_of(task: Task) -> float:
+    """Returns the pod's index from its annotations or labels, else the number at the end of its name; pods without any
+    are the last.
+    """
     metadata = task.pod.metadata
     notes, labels = metadata.annotations, metadata.labels
     if not (_ANY.isdisjoint(notes) and _ANY.isdisjoint(labels)):
@@ -233,7 +238,10 @@ def index_of(task: Task) -> int | None:
         for text in texts + [notes.get(key) or labels.get(key, "") for key in KEYS[1:]]:
             if (found := _number(text)) is not None:
                 return found
-    return task.serial if task.serial is not None else _number(task.name.rpartition("-")[2])
+    if task.serial is not None:
+        return task.serial
+    number = _number(task.name.rpartition("-")[2])
+    return float("inf") if number is None else number
 
 
 def _number(text: str) -> int | None:
