@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 FilterTerm = tuple[str, NodeFilter]  # plugin's name, term
 ScoreTerm = tuple[str, NodeScorer]
 _NOTHING = float("-inf")
+_MOST_AHEAD = 1024  # nodes that are chosen in advance
 
 
 class LookAhead:
@@ -54,7 +55,7 @@ class LookAhead:
             self._next += count
             return taken
         if self._log >= 0:
-            self.size = min(max(self.size * 4, 16), 256) if alone else self.size // 4
+            self.size = min(max(self.size * 4, 16), _MOST_AHEAD) if alone else self.size // 4
         return []
 
     def placed(self, log: int) -> None:
