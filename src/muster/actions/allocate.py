@@ -195,7 +195,7 @@ class JobStep:
         session, job = self.session, self.job
         sets: Sequence[NodeSet | None] | None = divide_nodes(session, job, tasks) if session.dividers else None
         if sets is None and self.root is None:
-            return self._place_surplus(tasks) or self._on_all_nodes(tasks) is Outcome.READY
+            return self._on_all_nodes(tasks) is Outcome.READY
         job.attempt.divided = sets is not None
         if session.turns is not None:
             session.turns.job(session, tasks)
@@ -219,35 +219,42 @@ class JobStep:
         else:
             SubGroupPlacement(self.session, statement, self.queue, self.job, self.root).place(tasks, within)
 
-    def _place_surplus(self, tasks: list[Task]) -> bool:
-        """Places the next task of a ready job on what is free now, as `_on_all_nodes` would; False: nothing is placed.
-
-        Jobs take turns with what is above their minimums, so that most steps of such jobs place one task.
-        """
-        session, job, task = self.session, self.job, tasks[0]
-        if task.nominated or task.role in job.attempt.failed_roles or not session.ready(job):
-            return False
-        statement = session.statement()
-        if not session.admits(self.queue, task) or not session.placement.allocate(statement, [task]):
-            return False
-        if not session.ready(job):
-            statement.discard()
-            return False
-        statement.commit()
-        del tasks[0]
-        return True
-
     def _on_all_nodes(self, tasks: list[Task]) -> Outcome:
         """Places the job on all nodes. Without node sets, tasks that cannot be placed are removed as well."""
-        job = self.job
+        session, job = self.session, self.job
+        first = session.statement()
+        done = self._allocate_first(first, tasks)
+        if done and session.ready(job):
+            first.commit()
+            del tasks[:done]
+            return Outcome.READY
 
         def place_job(statement: Statement, left: list[Task], within: NodeSet | None) -> None:
+            nonlocal done
+            statement.merge(first)
+            del left[:done]
+            done = 0
             self._place_in_order(statement, left, within, job.attempt.failed_roles)
 
-        trial = on_set(self.session, job, tasks, None, place_job)
+        trial = on_set(session, job, tasks, None, place_job)
         trial.settle()
         tasks[:] = trial.left
         return trial.outcome
+
+    def _allocate_first(self, statement: Statement, tasks: list[Task]) -> int:
+        """Allocates the first run as `_place_in_order` would, which goes on after it; returns how many tasks.
+
+        Most jobs are ready then. Where failures count for other pods of the role, it is left to `RoleFailures`.
+        """
+        session, job, task = self.session, self.job, tasks[0]
+        if session.turns is not None or task.nominated or task.role in job.attempt.failed_roles:
+            return 0
+        missing = session.missing(job)
+        run = run_of(session, tasks, 0, max(1, missing))
+        if missing and task.role and len(run) < len(tasks):
+            return 0
+        run = run[: session.admits(self.queue, task, len(run))]
+        return session.placement.allocate(statement, run) if run else 0
 
     def _place_in_order(
         self, statement: Statement, tasks: list[Task], within: NodeSet | None, failed_roles: set[str]

@@ -211,7 +211,8 @@ class Session:
     def missing(self, job: Job) -> int:
         most = 0
         for plugin in self._ready:
-            most = max(most, plugin.missing(job))
+            if (own := plugin.missing(job)) > most:
+                most = own
         return most
 
     def ready(self, job: Job) -> bool:

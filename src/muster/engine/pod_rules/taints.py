@@ -106,15 +106,19 @@ class Tolerations(PerSpec[TolerationResult]):
             self._hard, self._soft = TaintColumns(HARD), TaintColumns((SOFT,))
             self._codes = np.zeros(len(nodes), np.int64)
             self._unschedulable = np.zeros(len(nodes), np.bool_)
-        for i in changed:
-            spec = nodes.objects[i].spec
-            key = tuple((t.key, t.value, t.effect) for t in spec.taints)
+        specs = [nodes.objects[i].spec for i in changed]
+        codes: list[int] = []
+        for spec in specs:
+            key = tuple([(t.key, t.value, t.effect) for t in spec.taints]) if spec.taints else ()
             known = len(self._known)
-            code = self._codes[i] = self._known.setdefault(key, known)
+            code = self._known.setdefault(key, known)
             if code == known:
                 self._hard.add(spec.taints)
                 self._soft.add(spec.taints)
-            self._unschedulable[i] = spec.unschedulable
+            codes.append(code)
+        at = np.asarray(changed, np.int64)
+        self._codes[at] = codes
+        self._unschedulable[at] = [spec.unschedulable for spec in specs]
 
     def part(self, spec: PodSpec) -> Hashable:
         return _encode(spec.tolerations)

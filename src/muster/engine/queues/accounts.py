@@ -59,13 +59,13 @@ class Account:
         return (self, *reversed(self.ancestors))
 
     def move(self, request: Mapping[str, int], times: int) -> None:
-        add(self.allocated, request, times)
-        if times > 0 and self._share is not None:
+        allocated, deserved, share = self.allocated, self._deserved, self._share
+        for name, amount in request.items():
+            now = allocated[name] = allocated.get(name, 0) + times * amount
             # Only these shares grow: with thousands of resources, reading all of them each time would take long.
-            grown = {name: self.deserved[name] for name in request if name in self.deserved}
-            self._share = max(self._share, resources.largest_share(self.allocated, grown))
-        else:
-            self._share = None
+            if share is not None and (whole := deserved.get(name, 0)) >= SLACK and now / whole > share:
+                share = now / whole
+        self._share = share if times > 0 else None
 
     def lacks(self, beside: Mapping[str, int]) -> bool:
         """Whether the queue has less than it deserves of a resource that is not in `beside`.

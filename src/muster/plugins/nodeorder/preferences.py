@@ -114,10 +114,13 @@ class ImageScores(PerSpec[Scores]):
         if len(changed) == len(nodes):
             self._sizes, self._images = {}, [{} for _ in range(len(nodes))]
         for i in changed:
+            images = nodes.objects[i].status.images
+            if not images and not self._images[i]:
+                continue
             for name in self._images[i]:
                 del self._sizes[name][i]
             sizes: dict[str, int] = {}
-            for image in nodes.objects[i].status.images:
+            for image in images:
                 for name in image.names:
                     sizes.setdefault(name, image.size_bytes)
             for name, size in sizes.items():
