@@ -113,8 +113,7 @@ def without_shortcuts() -> Iterator[None]:
         patch.object(Placement, "__init__", uncached),
         patch.object(Placement, "place", alone),
         patch.object(Placement, "_future_differs", lambda self: True),
-        patch.object(LookAhead, "take", lambda self, count, log: []),
-        patch.object(LookAhead, "hold", lambda self, picks: None),
+        patch.object(LookAhead, "valid", lambda self, *of: False),
         patch.object(allocate, "run_of", lambda session, tasks, at, most: [tasks[at]]),
         patch.object(Signatures, "_signs", lambda self, shape: True),  # the signature of every pod is asked for
         patch.object(Session, "job_key", fresh),

@@ -29,34 +29,39 @@ _MOST_AHEAD = 1024  # nodes that are chosen in advance
 class LookAhead:
     """Nodes chosen in advance for the next tasks of the signature, valid while nothing else changes the columns.
 
-    The number chosen in advance grows while tasks of one signature follow each other, and falls to zero while tasks of
-    other signatures come in between.
+    They are of all nodes, or of those of one `index`. The number chosen in advance grows while tasks of one signature
+    follow each other, and falls to zero while tasks of other signatures come in between.
     """
 
-    __slots__ = ("_log", "_next", "_picks", "size")
+    __slots__ = ("_index", "_log", "_next", "_picks", "size")
 
     def __init__(self) -> None:
         self._picks: list[int] = []
         self._next = 0
+        self._index: Index | None = None
         self._log = -1  # how long the log of changes was after the last placement of this signature
         self.size = 0
 
-    def hold(self, picks: list[int]) -> None:
-        self._picks, self._next = picks, 0
+    def hold(self, picks: list[int], index: Index | None) -> None:
+        """Keeps picks, of which `take` returns the first."""
+        self._picks, self._next, self._index = picks, 0, index
 
-    def take(self, count: int, log: int) -> list[int]:
-        """Returns the next nodes if they are still valid; otherwise none, and `size` is how many to choose."""
-        alone = log == self._log
-        if not alone:
-            self._picks = []
+    def take(self, count: int) -> list[int]:
+        taken = self._picks[self._next : self._next + count]
+        self._next += count
+        return taken
+
+    def valid(self, count: int, log: int, index: Index | None) -> bool:
+        """Returns whether the next nodes are still valid; if not, `size` is how many to choose."""
+        alone, same = log == self._log, index is self._index
         left = len(self._picks) - self._next
-        if left >= count and left:
-            taken = self._picks[self._next : self._next + count]
-            self._next += count
-            return taken
-        if self._log >= 0:
-            self.size = min(max(self.size * 4, 16), _MOST_AHEAD) if alone else self.size // 4
-        return []
+        if alone and same and left >= count:
+            return True
+        if alone and same:
+            self.size = min(max(self.size * 4, 16), _MOST_AHEAD)
+        elif not alone or left > self._next:  # more were chosen in vain than not
+            self.size //= 4
+        return False
 
     def placed(self, log: int) -> None:
         self._log = log

@@ -171,13 +171,15 @@ class Placement:
 
     def choose(self, answers: Answers, count: int, within: NodeSet | None, kind: MoveKind) -> list[int]:
         """Nodes for up to `count` equal tasks, in the order one at a time would take them. Empty: no node fits."""
-        ahead = answers.look_ahead if within is None and kind == MoveKind.ALLOCATE else None
-        if ahead is not None:
-            handed = ahead.take(count, len(self.nodes.log))
-            if handed:
-                return handed
+        index = None if within is None else within.index
+        ahead = answers.look_ahead
+        if kind == MoveKind.ALLOCATE and (within is None or within.score is None):
+            if ahead.valid(count, len(self.nodes.log), index):
+                return ahead.take(count)
+            size = ahead.size
         else:
-            answers.look_ahead.hold([])  # what was computed ahead would not know of this placement
+            size = 0
+        ahead.hold([], index)  # what was computed ahead would not know of this placement
         how = answers.batch()
         if within is None and kind == MoveKind.ALLOCATE and (
             how == Batch.SINGLE or (count == 1 and answers.scored_by_other_nodes)
@@ -187,21 +189,19 @@ class Placement:
                 best = by_sort.best(answers.columns.key(kind))
                 return [] if best < 0 else [best]
         plain = answers.read_columns_only
-        if plain and count == 1 and within is None and (ahead is None or ahead.size <= 1):
+        if plain and count == 1 and within is None and size <= 1:
             alone = answers.columns.best_of_classes(kind)
             if alone is not None:
                 return [] if alone < 0 else [alone]
         key = answers.columns.key(kind) if plain else answers.key(kind)
-        index: Index | None = None
         if within is not None:
-            index = within.index
             key = key[index]
             if within.score is not None:
                 key = key + within.score
         extra = None if plain else self._extra(answers, key, index)
         if extra is not None:
             key = np.where(key > -np.inf, key + extra, key)
-        wanted = max(count, ahead.size) if ahead is not None and extra is None else count
+        wanted = max(count, size) if extra is None else count
         if how == Batch.SINGLE or wanted == 1:
             best = int(key.argmax()) if len(key) else 0
             if not len(key) or key[best] == -np.inf:
@@ -223,9 +223,8 @@ class Placement:
         if extra is not None and len(order) > 1:
             order = self._until_full(order, more)
         chosen: list[int] = (order if index is None else index[order]).tolist()
-        if ahead is not None:
-            ahead.hold(chosen[count:])
-        return chosen[:count]
+        ahead.hold(chosen, index)
+        return ahead.take(count)
 
     def _extra(self, answers: Answers, key: Floats, index: Index | None) -> Floats | None:
         """What normalised terms add; None when that is the same for all candidates.
