@@ -32,14 +32,18 @@ def plan_of(session: Session) -> Plan:
     deadlines = [at for p in session.flat(Deadlines) if (at := p.next_deadline()) is not None]
     plan = Plan(warnings=list(session.warnings), again_at=min(deadlines, default=None))
     names = session.state.nodes.names
+    tasks: list[Task] = []
+    nodes: list[int] = []
     for move in session.committed:
         if move.kind == MoveKind.EVICT:
             by = move.by.key if move.by else ""
             plan.evictions.append(Eviction(move.task.key, names[move.nodes[0]], by, move.rule))
         elif move.kind == MoveKind.ALLOCATE:
-            plan.binds.update(zip(map(_KEY, move.tasks), map(names.__getitem__, move.nodes), strict=True))
+            tasks += move.tasks
+            nodes += move.nodes
         else:
             plan.pipelined.update((t.key, names[n]) for t, n in zip(move.tasks, move.nodes, strict=True))
+    plan.binds = dict(zip(map(_KEY, tasks), map(names.__getitem__, nodes), strict=True))
     for move in session.reserved:
         plan.pipelined.update((t.key, names[n]) for t, n in zip(move.tasks, move.nodes, strict=True))
     plan.nominated = dict(plan.pipelined) if session.volcano else session.promises.nominations
@@ -73,10 +77,14 @@ def _bound(session: Session) -> dict[str, int]:
 
 
 def _effects(session: Session, plan: Plan) -> None:
+    writers_of: dict[int, list[BindEffects]] = {}  # by shape
     for move in session.committed:
         if move.kind != MoveKind.ALLOCATE:
             continue
-        writers = [p for p in session.effecters if p.concerns(move.task.shape)]
+        shape = move.task.shape
+        writers = writers_of.get(shape.id)
+        if writers is None:
+            writers = writers_of[shape.id] = [p for p in session.effecters if p.concerns(shape)]
         if writers or session.pickers or session.sharers:
             for task in move.tasks:
                 _add_effects(session, plan, task, writers)

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 
 class Status(IntEnum):
+    __hash__ = int.__hash__  # Enum's is a function in Python
+
     PENDING = 0
     ALLOCATED = 1
     PIPELINED = 2

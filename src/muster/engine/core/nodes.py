@@ -38,6 +38,8 @@ _FEW = 4  # columns that are changed one by one: for more, one call over all of 
 class MoveKind(IntEnum):
     """How a task comes to (or leaves) a node, inside a cycle."""
 
+    __hash__ = int.__hash__  # Enum's is a function in Python
+
     ALLOCATE = 0
     PIPELINE = 1
     EVICT = 2

@@ -102,13 +102,17 @@ def perform(session: Session, move: Move) -> None:
     if move.undoes is not None:
         revert(session, move.undoes)
         return
-    session.state.nodes.apply(move.task.shape, move.kind, move.nodes, 1)
+    session.state.nodes.apply(move.tasks[0].shape, move.kind, move.nodes, 1)
     _set_status(move, _STATUS_AFTER[move.kind])
     if move.kind != MoveKind.EVICT:
         for task, node in zip(move.tasks, move.nodes, strict=True):
             task.node = node
-    for ledger in session.ledgers:
-        (ledger.released if move.kind == MoveKind.EVICT else ledger.allocated)(move)
+    if move.kind == MoveKind.EVICT:
+        for ledger in session.ledgers:
+            ledger.released(move)
+    else:
+        for ledger in session.ledgers:
+            ledger.allocated(move)
 
 
 def revert(session: Session, move: Move) -> None:
@@ -125,10 +129,11 @@ def revert(session: Session, move: Move) -> None:
 
 
 def _set_status(move: Move, status: Status) -> None:
-    if move.several_jobs:
+    job = move.tasks[0].job
+    if job is not move.tasks[-1].job:
         shift_singles(move.tasks, status)
-    elif move.job is not None:
-        move.job.shift(move.tasks, status)
+    elif job is not None:
+        job.shift(move.tasks, status)
     else:
         for task in move.tasks:
             task.status = status
