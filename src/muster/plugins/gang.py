@@ -155,19 +155,19 @@ class Gang(Plugin, JobValid, JobOrder, JobReady, JobPipelined, JobStarving, Pree
 
     def __init__(self, arguments: Arguments, option: PluginOption) -> None:
         super().__init__(arguments, option)
-        self._minimums: dict[str, JobMinimums] = {}  # job → its minimums; made on first use
+        # Job → its minimums of roles and sub-groups, made on first use; None if it has none.
+        self._minimums: dict[str, JobMinimums | None] = {}
 
     def open(self, session: Session) -> None:
         self._minimums = {}
 
     def _of(self, job: Job) -> JobMinimums | None:
         """Returns the minimums of roles and sub-groups; None if the job has none."""
-        if not divided(job):
-            return None
-        minimums = self._minimums.get(job.key)
-        if minimums is None:
-            minimums = self._minimums[job.key] = JobMinimums(job)
-        return minimums
+        try:
+            return self._minimums[job.key]
+        except KeyError:
+            minimums = self._minimums[job.key] = JobMinimums(job) if divided(job) else None
+            return minimums
 
     def valid(self, job: Job) -> Reason | None:
         minimums = self._of(job)
@@ -250,5 +250,7 @@ class Gang(Plugin, JobValid, JobOrder, JobReady, JobPipelined, JobStarving, Pree
 
     def _shift(self, move: Move, sign: int) -> None:
         # Jobs whose tasks are moved together have one task each: they have no roles and no sub-groups.
-        if self._minimums and move.job is not None and move.job.key in self._minimums:
-            self._minimums[move.job.key].shift(move, sign)
+        job = move.tasks[0].job
+        minimums = self._minimums.get(job.key) if job is not None else None
+        if minimums is not None:
+            minimums.shift(move, sign)

@@ -86,13 +86,10 @@ def over(use: Amounts, limit: Amounts, request: Mapping[str, int]) -> list[str]:
 
 def count_within(allocated: Mapping[str, int], limit: Amounts, request: Mapping[str, int], count: int) -> int:
     """How many of `count` equal requests, one after the other, keep allocated + request ≤ limit where they ask."""
-    if count == 1:
-        for name, amount in request.items():
-            if amount > 0 and name != "pods" and allocated.get(name, 0) + amount > limit.get(name, 0):
-                return 0
-        return 1
-    for name, amount in asked(request):
+    for name, amount in request.items():
         have, most = allocated.get(name, 0), limit.get(name, 0)
+        if amount <= 0 or name == "pods" or have + count * amount <= most:
+            continue
         fits = max(0, min(count, int((most - have) // amount)))
         # The limit may be a float: arithmetic finds the number, the inequality itself decides.
         while fits < count and have + (fits + 1) * amount <= most:

@@ -288,7 +288,10 @@ class Session:
         return next((p.quota_refusal(queue, task) for p in self._quota if p.admits(queue, task, 1) < 1), None)
 
     def overused(self, queue: Queue) -> Reason | None:
-        return next((reason for p in self._overused if (reason := p.overused(queue)) is not None), None)
+        for plugin in self._overused:
+            if (reason := plugin.overused(queue)) is not None:
+                return reason
+        return None
 
     def until_overused(self, queue: Queue, task: Task, count: int) -> int:
         """Returns how many of `count` such tasks may be allocated before `overused` is asked again."""

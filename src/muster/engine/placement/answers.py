@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from muster.engine.core.axis import SHARED
-from muster.engine.core.hooks import Batch, Bools, Floats, NodeFilter, NodeScorer, Scope
+from muster.engine.core.hooks import Batch, Bools, Floats, Index, NodeFilter, NodeScorer, Scope
 from muster.engine.core.jobs import Task
 from muster.engine.core.nodes import MoveKind, Nodes, NodeView
 from muster.engine.core.shares import Share, ShareScorer, ShareStack

@@ -303,6 +303,8 @@ def placed_pods(job: Job) -> int:
 
 def elastic(job: Job) -> dict[str, int]:
     """Returns what the job has allocated beyond its minimum."""
+    if not job.allocated:
+        return {}
     least = minimum(job)
     beyond = {name: amount - least.get(name, 0) for name, amount in job.allocated.items()}
     return {name: amount for name, amount in beyond.items() if amount > 0}
