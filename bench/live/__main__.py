@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 from compare import compare
-from doors import doors
 from evictions import evictions
+from gate_and_webhook import gate_and_webhook
 from native_groups import native_groups
 from replay import replay
 from restart import restart
@@ -20,7 +20,7 @@ def main() -> None:
 
 main.add_command(compare)
 main.add_command(restart)
-main.add_command(doors)
+main.add_command(gate_and_webhook)
 main.add_command(evictions)
 main.add_command(native_groups)
 main.add_command(replay)

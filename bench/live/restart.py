@@ -1,7 +1,7 @@
 """How long until a scheduler that was started again binds, what it costs at rest, and its deadlines under load.
 
 Without KWOK and controllers, whose own work would be most of what is measured: nodes are created ready, pods are
-created on their nodes and then said to be running. The scheduler elects itself by a Lease with the default times.
+created on their nodes and then reported as running. The scheduler elects itself by a Lease with the default times.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FLOORS = {
     "graceful_s": 15.0, "same_pod_s": 15.0, "first_s": 15.0, "takeover_s": 17.0, "idle_ms": 50.0,
     "peak_rss_mib": 1536.0,
 }  # fmt: skip
-# Well within a probe's patience (5 s) and the lease's renew deadline (10 s).
+# Well within a probe's timeout (5 s) and the lease's renew deadline (10 s).
 LOAD_FLOORS = {"probe_most_s": 1.0, "renewals_apart_most_s": 5.0, "loop_lag_most_s": 1.0}
 # The API server taints a node until a controller, which is not there, has seen it.
 _FLAGS = {"kube-apiserver": ["--disable-admission-plugins=TaintNodesByCondition"]}

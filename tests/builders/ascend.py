@@ -73,7 +73,7 @@ def chip_pod(
     on: str = "",
     held: Sequence[int] | str | None = None,
     phase: str | None = None,
-    leaving: bool = False,
+    terminating: bool = False,
     notes: dict[str, str] | None = None,
     priority: int = 0,
     owner: str = "",
@@ -86,7 +86,7 @@ def chip_pod(
     if owner:
         of = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": owner, "controller": True}
         meta["ownerReferences"] = [of]
-    if leaving:
+    if terminating:
         meta["deletionTimestamp"] = _AT
     asked = _amounts(chips, cpu="1", memory="1Gi")
     given = {"priority": priority, "schedulerName": "muster"}

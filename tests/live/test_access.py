@@ -1,4 +1,4 @@
-"""Every way into a cluster that a kubeconfig or a pod knows, tried at the real API server's door."""
+"""Every way into a cluster that a kubeconfig or a pod knows, tried with a real API server."""
 
 from __future__ import annotations
 

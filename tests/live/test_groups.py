@@ -74,7 +74,7 @@ class TestGroups(Sited):
     def test_a_changed_number_needs_no_evictions_either_way(
         self, extender: sample.Extender, controllers: sample.Controllers, api: Api, namespace: str
     ) -> None:
-        """Seats are deletion costs: the real ReplicaSet controller takes those that the division of the rest lacks."""
+        """The real ReplicaSet controller removes by deletion cost the pods that the division of the rest lacks."""
         api.create(sample.weights(namespace, Beijing=2, Hangzhou=3))
         api.create(sample.workload("Deployment", namespace, 10, sample.REQUIRED))
         sample.divided(api, namespace, beijing=4, hangzhou=6)

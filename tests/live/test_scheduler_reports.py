@@ -64,7 +64,7 @@ def test_groups_and_queues_say_how_they_are(
         until("the event", lambda: events(api, namespace, "runs", "Scheduled"))
 
         def of_all() -> Plain | None:
-            """Said once all of its pods were there: a cycle may have met the first few."""
+            """Reported once all of its pods were there: a cycle may have met the first few."""
             found = conditions(read_group(api, namespace, "large").get("status", {})).get("Unschedulable", {})
             whole = ("1/7 tasks in gang unschedulable", "7/7 tasks in gang unschedulable")
             return found if found.get("message", "").startswith(whole) else None
@@ -202,7 +202,7 @@ def test_neither_side_of_an_eviction_learns_names_of_the_others_namespace(
     with Scheduler(scheduler_kubeconfig, config=EVICTS):
         all_placed(api, namespace, ["victim"])
         api.create(muster_pod(other, "claimer", cpu="8", priorityClassName=high))
-        gone = until("the eviction", lambda: leaving(api, path))
+        gone = until("the eviction", lambda: terminating(api, path))
         assert gone["metadata"]["uid"] == kept_victim["metadata"]["uid"]
         notes = gone["metadata"]["annotations"]
         assert notes["muster.io/evicted-by"] == "a pod of another namespace"
@@ -222,7 +222,7 @@ def test_neither_side_of_an_eviction_learns_names_of_the_others_namespace(
         all_placed(api, other, ["claimer"], 40)
 
 
-def leaving(api: Api, path: str) -> Plain | None:
+def terminating(api: Api, path: str) -> Plain | None:
     found = api.get(path)
     return found if found["metadata"].get("deletionTimestamp") else None
 

@@ -25,7 +25,7 @@ def allowances(world: World, first: World, *, strict: bool = False) -> dict[str,
 
     A status that the input gives stands for the pods of the input; from there on it follows their health.
     """
-    healthy, expected = _counts(world, ("placed", "waiting", "leaving") if strict else ("placed", "waiting"))
+    healthy, expected = _counts(world, ("placed", "waiting", "terminating") if strict else ("placed", "waiting"))
     at_first, _ = _counts(first, ())
     found = {}
     for key in world.budgets:

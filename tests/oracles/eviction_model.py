@@ -30,7 +30,7 @@ CRITICAL = ("system-cluster-critical", "system-node-critical")
 
 @dataclass(frozen=True)
 class Member:
-    """A pod. `state`: placed (has a node and stays), leaving (has a node and is being deleted), waiting, or ended."""
+    """A pod. `state`: placed (has a node and stays), terminating (still has a node), waiting, or ended."""
 
     key: str
     uid: str
@@ -120,7 +120,7 @@ class World:
         """The cluster with these pods placed and those terminating."""
         members = dict(self.members)
         for key in gone:
-            members[key] = replace(members[key], state="leaving", healthy=False)
+            members[key] = replace(members[key], state="terminating", healthy=False)
         for key in placed:
             members[key] = replace(members[key], state="placed", node=placed[key])
         jobs = {key: replace(job, members=[]) for key, job in self.jobs.items()}
@@ -190,8 +190,8 @@ def _job_of(key: str, pod: Pod, jobs: dict[str, Gang], classes: Mapping[str, int
 
 def _member(key: str, pod: Pod, job: Gang, group: PodGroup | None) -> Member:
     meta, spec = pod.metadata, pod.spec
-    leaving = meta.deletion_timestamp is not None
-    state = ("leaving" if leaving else "placed") if spec.node_name else ("ended" if leaving else "waiting")
+    terminating = meta.deletion_timestamp is not None
+    state = ("terminating" if terminating else "placed") if spec.node_name else ("ended" if terminating else "waiting")
     part = None
     if group is not None:
         for policy in group.spec.sub_group_policy:
@@ -205,7 +205,7 @@ def _member(key: str, pod: Pod, job: Gang, group: PodGroup | None) -> Member:
         key, meta.uid, job.key, state, spec.node_name, requests(spec), 1 if spec.priority is None else spec.priority,
         spec.priority_class_name in CRITICAL or meta.namespace == "kube-system", text == "true",
         meta.annotations.get(ROLE, ""), part, meta.labels, spec.node_selector, ports, anti is not None,
-        spec.preemption_policy != "Never", pod.status.phase == "Running" and ready and not leaving,
+        spec.preemption_policy != "Never", pod.status.phase == "Running" and ready and not terminating,
     )  # fmt: skip
 
 

@@ -29,15 +29,15 @@ class Effort:
 class FreeCapacity:
     """What is free on the nodes beside the pods that stay."""
 
-    def __init__(self, world: World, job: Gang, gone: Collection[str], groups: bool, leaving: bool = False) -> None:
-        """`gone`: pods that no longer count. `leaving`: terminating pods still hold their capacity."""
+    def __init__(self, world: World, job: Gang, gone: Collection[str], groups: bool, terminating: bool = False) -> None:
+        """`gone`: pods that no longer count. `terminating`: terminating pods still hold their capacity."""
         self.world = world
         self.job = job
         self.groups = groups
         self.free = {name: dict(offered) for name, offered in world.offered.items()}
         self.ports: dict[str, set[int]] = {name: set() for name in world.nodes}
         self.apps: dict[str, set[str]] = {name: set() for name in world.nodes}
-        states = ("placed", "leaving") if leaving else ("placed",)
+        states = ("placed", "terminating") if terminating else ("placed",)
         for member in world.members.values():
             if member.state in states and member.key not in gone:
                 free = self.free[member.node]

@@ -52,14 +52,14 @@ def spread(app: str | None, key: str = ZONE, skew: int = 1, soft: bool = False, 
     return {"maxSkew": skew, "topologyKey": key, "whenUnsatisfiable": when, **selector, **more}
 
 
-def app(name: str, of: str, on: str = "", namespace: str = "default", leaving: bool = False, **spec: Any) -> Pod:
+def app(name: str, of: str, on: str = "", namespace: str = "default", terminating: bool = False, **spec: Any) -> Pod:
     """A pod with the label `app`, and other `labels` and `owners` if given."""
     meta = {
         "name": name,
         "namespace": namespace,
         "labels": {"app": of, **spec.pop("labels", {})},
         "ownerReferences": spec.pop("owners", []),
-        "deletionTimestamp": "2024-01-01T00:00:00Z" if leaving else None,
+        "deletionTimestamp": "2024-01-01T00:00:00Z" if terminating else None,
     }
     spec["containers"] = [{"name": "main", "resources": {"requests": {"cpu": "100m"}}}]
     spec["nodeName"] = on

@@ -172,7 +172,7 @@ class World:
         )
 
     def passes(self, task: Task, node: str) -> bool:
-        """All filters once the pods that are leaving are gone; capacity is not one of them."""
+        """All filters once the pods that are terminating are gone; capacity is not one of them."""
         if not self.has("predicates"):
             return True
         there = [t for t in self.on(node) if t.status in (*HELD, "Pipelined")]
@@ -181,14 +181,14 @@ class World:
         return not any(t.ports & task.ports for t in there)
 
     def starts(self, task: Task, node: str) -> bool:
-        """The same now: pods that are leaving still count."""
+        """The same now: pods that are terminating still count."""
         if not self.has("predicates"):
             return True
         there = [t for t in self.on(node) if t.status in (*HELD, "Releasing")]
         if max(len(there), len(self.load(node))) >= self.offered[node]["pods"]:
             return False
-        leaving = [t for t in there if t.status == "Releasing"]
-        return self.passes(task, node) and not any(t.ports & task.ports for t in leaving)
+        terminating = [t for t in there if t.status == "Releasing"]
+        return self.passes(task, node) and not any(t.ports & task.ports for t in terminating)
 
     # --- orders
 

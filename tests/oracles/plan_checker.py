@@ -23,15 +23,15 @@ _CRITICAL = ("system-cluster-critical", "system-node-critical")
 
 @dataclass
 class End:
-    """The cluster once the plan is carried out and what is leaving has left."""
+    """The cluster once the plan is carried out and what is terminating has left."""
 
     nodes: dict[str, Node]
     pods: dict[str, Pod]
     groups: dict[str, PodGroup]
     queues: dict[str, Queue]
     classes: dict[str, int]
-    where: dict[str, str]  # pod → its node at the end; evicted and leaving pods are gone, pipelined ones have come
-    holding: dict[str, str]  # pod → its node right after the bindings: leaving pods are still there
+    where: dict[str, str]  # pod → its node at the end; evicted and terminating pods are gone, pipelined ones have come
+    holding: dict[str, str]  # pod → its node right after the bindings: terminating pods are still there
 
     @classmethod
     def of(cls, objects: Iterable[Object], plan: Plan) -> End:
@@ -81,7 +81,7 @@ def _sum(end: End, where: Mapping[str, str], node: str) -> dict[str, int]:
 
 
 def check_room(end: End, plan: Plan, config: Config) -> None:
-    """Now, with what is leaving still there; and later, with everything that was promised capacity."""
+    """Now, with what is terminating still there; and later, with everything that was promised capacity."""
     for where, newcomers in ((end.holding, plan.binds), (end.where, {**plan.binds, **plan.pipelined})):
         for node in sorted(set(newcomers.values())):
             offered = amounts(end.nodes[node].status.allocatable)

@@ -54,7 +54,7 @@ def test_scores_may_be_any_numbers(scores: Scores, count: int) -> None:
 
 
 def saw_tooth(dice: np.random.Generator) -> Scores:
-    """Scores that rise and fall as a node fills: steps of whole points, teeth, masks, rooms from none to many."""
+    """Scores that rise and fall as a node fills: steps of whole points, teeth, masks, capacities from none to many."""
     nodes = int(dice.integers(1, 40))
     levels = int(dice.choice([1, 2, 5, 50]))
     most = int(dice.choice([1, 3, 12, 40]))

@@ -15,16 +15,16 @@ sizes = st.integers(1, 4)
 
 
 @given(
-    rooms=st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=3), min_size=1, max_size=3),
+    idle=st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=3), min_size=1, max_size=3),
     wanted=st.lists(sizes, min_size=1, max_size=5),
 )
-def test_a_gang_is_placed_exactly_if_some_arrangement_fills_a_rack(rooms: list[list[int]], wanted: list[int]) -> None:
-    nodes = [gpu_node(f"r{r}n{i}", gpus=g, rack=f"r{r}") for r, rack in enumerate(rooms) for i, g in enumerate(rack)]
+def test_a_gang_is_placed_exactly_if_some_arrangement_fills_a_rack(idle: list[list[int]], wanted: list[int]) -> None:
+    nodes = [gpu_node(f"r{r}n{i}", gpus=g, rack=f"r{r}") for r, rack in enumerate(idle) for i, g in enumerate(rack)]
     pods = [member("job", i, gpus=g) for i, g in enumerate(wanted)]
     plan = cycle(topology(RACK), queue(), *nodes, gang("job", len(pods), RACK), *pods)
     placed = where(plan, "job")
     assert len(placed) in (0, len(wanted))
-    assert bool(placed) == any(fills(rack, wanted) for rack in rooms)
+    assert bool(placed) == any(fills(rack, wanted) for rack in idle)
     assert len({at[:2] for at in placed.values()}) <= 1
 
 
@@ -79,7 +79,7 @@ def least(held: dict[str, list[int]], rack: list[str], wanted: list[int]) -> int
     pods = [(name, i) for name in rack for i in range(len(held[name]))]
     for count in range(len(pods) + 1):
         for gone in combinations(pods, count):
-            rooms = [4 - sum(s for i, s in enumerate(held[name]) if (name, i) not in gone) for name in rack]
-            if fills(rooms, wanted):
+            idle = [4 - sum(s for i, s in enumerate(held[name]) if (name, i) not in gone) for name in rack]
+            if fills(idle, wanted):
                 return count
     return -1

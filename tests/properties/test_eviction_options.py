@@ -49,8 +49,8 @@ class Watching(Scheduler):
             if task.status == Status.PENDING:
                 watch.end(session)
                 for option in watch.options:
-                    said = "did not find it" in option.text or "comes before" in option.text
-                    assert not option.possible or said, (pod, option)
+                    explained = "did not find it" in option.text or "comes before" in option.text
+                    assert not option.possible or explained, (pod, option)
                 self.checked.append("no claim")
 
     def claimed(self, claims: Claims, job: Job, statement: Statement | None) -> None:

@@ -57,8 +57,8 @@ def _objects(draw: st.DrawFn) -> list[Any]:
     for i in range(draw(st.integers(1, 20))):
         on = f"n{draw(st.integers(0, count - 1))}" if draw(st.integers(0, 4)) == 0 else ""
         spec = dict(draw(st.sampled_from(specs)))
-        leaving = bool(on) and draw(st.integers(0, 3)) == 0
-        pods.append(app(f"p{i}", draw(st.sampled_from("ab")), on=on, leaving=leaving, **spec))
+        terminating = bool(on) and draw(st.integers(0, 3)) == 0
+        pods.append(app(f"p{i}", draw(st.sampled_from("ab")), on=on, terminating=terminating, **spec))
     selector = {"matchLabels": {"app": draw(st.sampled_from("ab"))}}
     owner = decode_as(ReplicaSet, {"metadata": {"name": "rs", "namespace": "default"}, "spec": {"selector": selector}})
     return [*nodes, *pods, owner]

@@ -49,18 +49,18 @@ def accounts(nodes: Nodes, tasks: dict[str, Task], node: int) -> list[list[int]]
     for task in tasks.values():
         if task.node != node:
             continue
-        request, leaving = task.shape.request(axis), task.status == Status.RELEASING
-        began_leaving = leaving and task.pod.metadata.deletion_timestamp is not None
+        request, terminating = task.shape.request(axis), task.status == Status.RELEASING
+        began_leaving = terminating and task.pod.metadata.deletion_timestamp is not None
         if task.status in (*ALLOCATED_LIKE, Status.RELEASING, Status.UNKNOWN):
             idle -= request
             used += request
-            if not leaving:
+            if not terminating:
                 future -= request
         elif task.status == Status.PIPELINED:
             future -= request
         else:
             continue
-        if not leaving or began_leaving:  # one that was evicted in this cycle is no load any more
+        if not terminating or began_leaving:  # one that was evicted in this cycle is no load any more
             load += request
             nonzero += np.array(task.shape.nonzero, np.int64)
     return [column.tolist() for column in (idle, future, used, load, nonzero)]

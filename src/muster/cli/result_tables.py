@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from muster.sim.filters import Filter
     from muster.sim.result import Comparison, Result
 
-MAX_ROWS = 60  # more placements than this are shown by group, unless everything is asked for
+MAX_ROWS = 60  # more placements than this are shown by group, unless everything is requested
 
 
 def show_result(console: Console, result: Result, shown: Filter | None = None) -> None:
@@ -116,8 +116,8 @@ def _pending(result: Result) -> object:
     for pod in pods:
         by_reason.setdefault(result.pending[pod], []).append(pod)
     waiting = table("Pending", "pods", "which", "why")
-    for reason, alike in by_reason.items():
-        row(waiting, len(alike), some(alike), reason)
+    for reason, same in by_reason.items():
+        row(waiting, len(same), some(same), reason)
     return waiting
 
 

@@ -46,11 +46,11 @@ def reconcile(owners: Owners, owner: DaemonSet) -> None:
     eligible = set(wanted)
     for node in sorted(on):
         alive = [pod for pod in on[node] if is_active(pod)]
-        spare = alive if node not in eligible else sorted(alive, key=_first_stays)[1:]
-        for pod in (*spare, *(pod for pod in on[node] if is_finished(pod))):
+        surplus = alive if node not in eligible else sorted(alive, key=_first_stays)[1:]
+        for pod in (*surplus, *(pod for pod in on[node] if is_finished(pod))):
             owners.dismiss(pod)
     for node in wanted:
-        # A pod that is leaving keeps its place until it is gone.
+        # A terminating pod keeps its place until it is gone.
         if not any(not is_finished(pod) for pod in on.get(node, ())):
             _make(owners, owner, spec, node)
     present = [pod for node in wanted for pod in on.get(node, ()) if is_active(pod)]

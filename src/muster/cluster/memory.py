@@ -2,7 +2,7 @@
 and the virtual clock of the embedded cluster.
 
 Every write raises one version that all kinds share, so resourceVersions order everything that happened. Objects are
-replaced, never changed, so whoever holds one holds it as it was.
+replaced, never changed, so a reference to an object keeps its old state.
 """
 
 from __future__ import annotations

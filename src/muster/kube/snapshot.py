@@ -1,6 +1,6 @@
 """Reads the cluster into a snapshot: the kinds that simulate reads, page by page, without confidential content.
 
-Secrets are not asked for, and of ConfigMaps only those that schedulers name as their configuration. What the containers
+Secrets are not read, and of ConfigMaps only those that schedulers name as their configuration. What the containers
 run (command, arguments, environment) is left out, and so is the copy of it that kubectl keeps in an
 annotation: no decision depends on it, and it can contain passwords.
 """

@@ -142,7 +142,7 @@ class KubeStore:
         return self._written(self._imaged(key, images, uid))
 
     def evict(self, key: str, *, by: str, rule: str, grace: int | None = None, uid: str = "") -> None:
-        # Asked for first: a pod that a budget keeps carries no note of an eviction.
+        # A dry run first: a pod that a budget protects gets no annotation of an eviction.
         self._wait(self._writes.evict(key, uid=uid, dry_run=True, grace=grace))
         self._written(self._writes.annotate(Pod, key, eviction_annotations(by, rule), uid=uid))
         self._wait(self._writes.evict(key, uid=uid, grace=grace))

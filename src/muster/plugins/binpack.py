@@ -1,4 +1,4 @@
-"""Packs: the fuller a node would be in what the pod asks for, the better.
+"""Packs: the fuller a node would be in what the pod requests, the better.
 
 The score is Σ (used + request)·weight/allocatable over the resources that the pod requests and that have a weight,
 divided by the sum of the weights, times 100 and the plugin's weight. A node that would exceed its allocatable scores 0.

@@ -60,7 +60,7 @@ class Loop:
         self._decider.cache.put(message)
         self._changed.set()
 
-    def soon(self) -> None:
+    def request_cycle(self) -> None:
         """Requests a cycle, whether or not anything has changed."""
         self._due = time.monotonic()
         self._changed.set()
@@ -85,7 +85,7 @@ class Loop:
         copies = {kind: dict(table) for kind, table in objects.items()}
         await self.in_thread(lambda: self._decider.load(copies))
         self.loaded = True
-        self.soon()
+        self.request_cycle()
 
     async def keep_up(self, stream: Stream) -> None:
         """Applies messages without deciding, until cancelled: another replica leads."""

@@ -233,7 +233,7 @@ class SchedulerService(Component):
                 await asyncio.sleep(0.05)
         if self._loaded is loaded and self._loop is loop:
             await loop.in_thread(lambda: decider.use(loaded))
-            loop.soon()
+            loop.request_cycle()
 
     # --- probes
 
@@ -257,7 +257,7 @@ async def _use_kinds(loop: Loop, cache: Cache, kinds: Kinds) -> None:
                     cache.put(Observed(kind.__name__, key, None))
 
     await loop.in_thread(use)
-    loop.soon()
+    loop.request_cycle()
 
 
 def _more_kinds(loaded: LoadedConfig) -> tuple[type[Object], ...]:

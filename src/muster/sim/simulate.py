@@ -237,9 +237,9 @@ def fill_summary(result: Result, scheduler: Scheduler, now: float) -> None:
 def pictures(session: Session) -> dict[str, list[Picture]]:
     """Returns the drawings of plugins for each node."""
     drawn: dict[str, list[Picture]] = {}
-    for teller in session.flat(NodeNotes):
+    for plugin in session.flat(NodeNotes):
         for i, name in enumerate(session.state.nodes.names):
-            if (picture := teller.picture(i)) is not None:
+            if (picture := plugin.picture(i)) is not None:
                 drawn.setdefault(name, []).append(picture)
     return drawn
 

@@ -102,7 +102,7 @@ class Store(Protocol):
         ...
 
     def evict(self, key: str, *, by: str, rule: str, grace: int | None = None, uid: str = "") -> None:
-        """Asks the pod to leave, and writes on it for whom (`by`) and by which rule."""
+        """Evicts the pod, and writes on it for whom (`by`) and by which rule."""
         ...
 
     def event(self, obj: Object, severity: Severity, reason: EventReason, message: str) -> None:

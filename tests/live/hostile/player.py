@@ -117,7 +117,7 @@ def _is_public(sent: bytes) -> bool:
 async def ask(listener: Listener, who: str, sent: bytes, case: Case | None = None) -> Answer:
     """Everything that comes back until the listener closes the connection or sends nothing."""
     waits = case is not None and case.waits
-    patience = (listener.ends_s or QUIET_S) if waits else QUIET_S if case is not None else 30.0
+    timeout_s = (listener.ends_s or QUIET_S) if waits else QUIET_S if case is not None else 30.0
     data, writer = b"", None
     with contextlib.suppress(OSError, asyncio.IncompleteReadError):  # ssl.SSLError is an OSError
         tls = listener.tls.get(who)
@@ -125,7 +125,7 @@ async def ask(listener: Listener, who: str, sent: bytes, case: Case | None = Non
         reader, writer = await asyncio.open_connection("127.0.0.1", listener.port, ssl=tls, server_hostname=name)
         sending = asyncio.create_task(_send(writer, sent, case.every if case is not None else 0.0))
         try:
-            end = time.monotonic() + patience
+            end = time.monotonic() + timeout_s
             while True:
                 over = _is_whole(data) and (sending.done() or not waits)
                 left = OVER_S if over and not waits else end - time.monotonic()
@@ -134,7 +134,7 @@ async def ask(listener: Listener, who: str, sent: bytes, case: Case | None = Non
                     return Answer(data, closed=True)
                 data += piece
                 if not waits:
-                    end = time.monotonic() + patience
+                    end = time.monotonic() + timeout_s
         except TimeoutError:
             return Answer(data, closed=False)
         finally:

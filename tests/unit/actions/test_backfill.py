@@ -99,7 +99,7 @@ def test_closing_takes_everything_back() -> None:
     assert (state.nodes.rows == before).all()
 
 
-def test_a_node_whose_evicted_pods_are_still_leaving_is_full() -> None:
+def test_a_node_whose_evicted_pods_are_still_terminating_is_full() -> None:
     state = state_of(
         node("n1", cpu=10, pods=1),
         queue("q"),

@@ -14,18 +14,18 @@ pair = st.tuples(st.integers(0, 4), st.integers(0, 3))
 
 
 @given(
-    rooms=st.lists(pair, min_size=1, max_size=4),
+    idle=st.lists(pair, min_size=1, max_size=4),
     pods=st.lists(st.tuples(st.integers(0, 2), st.booleans()), min_size=1, max_size=5),
     sizes=st.tuples(pair, pair, pair),
     barred=st.lists(st.booleans(), min_size=4, max_size=4),
 )
 def test_it_finds_an_arrangement_exactly_if_there_is_one(
-    rooms: list[tuple[int, int]], pods: list[tuple[int, bool]], sizes: tuple[tuple[int, int], ...], barred: list[bool]
+    idle: list[tuple[int, int]], pods: list[tuple[int, bool]], sizes: tuple[tuple[int, int], ...], barred: list[bool]
 ) -> None:
-    free = np.array(rooms, np.int64).T
+    free = np.array(idle, np.int64).T
     requests = [np.array(sizes[size], np.int64) for size, _ in pods]
     kinds = [2 * size + picky for size, picky in pods]
-    everywhere, some = np.ones(len(rooms), np.bool_), ~np.array(barred[: len(rooms)], np.bool_)
+    everywhere, some = np.ones(len(idle), np.bool_), ~np.array(barred[: len(idle)], np.bool_)
     usable = [some if picky else everywhere for _, picky in pods]
 
     def works(at: tuple[int, ...]) -> bool:
@@ -36,7 +36,7 @@ def test_it_finds_an_arrangement_exactly_if_there_is_one(
 
     found = pack(requests, kinds, free, usable)
     if found is None:
-        assert not any(works(at) for at in product(range(len(rooms)), repeat=len(pods)))
+        assert not any(works(at) for at in product(range(len(idle)), repeat=len(pods)))
     else:
         assert works(tuple(found))
 

@@ -148,7 +148,7 @@ def test_by_volcano_a_pod_whose_promised_node_is_being_freed_waits_for_it() -> N
     boss, low = task(state, "boss-0"), task(state, "low-0")
     assert preempt.may_preempt(session, boss)
     boss.nominated = "n1"
-    assert preempt.may_preempt(session, boss), "nobody is leaving"
+    assert preempt.may_preempt(session, boss), "nobody is terminating"
     session.statement().evict(low, boss, "preempt")
     assert not preempt.may_preempt(session, boss)
     low.priority = 9

@@ -1,4 +1,4 @@
-"""Bad and odd input at the front door: a clear message with its place, or a right answer; never a traceback."""
+"""Bad and odd input of commands: a clear message with its place, or a right answer; never a traceback."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def test_a_gated_pod_is_left_alone() -> None:
 
 def test_a_pod_for_which_others_are_evicted_is_nominated_until_it_is_bound() -> None:
     c = cluster(node("n"), pod("v", on="n", phase="Running"), pod("p"))
-    reasons = {"default/p": PodReason("waits", "waits for room on n")}
+    reasons = {"default/p": PodReason("waits", "waits for capacity on n")}
     promised = {"default/p": "n"}
     evictions = [Eviction("default/v", "n", "default/p", "preempt")]
     c.apply(Plan(pipelined=promised, nominated=promised, evictions=evictions, reasons=reasons))

@@ -47,7 +47,7 @@ def test_a_deleted_pod_goes_when_its_grace_is_over() -> None:
     assert c.next_time() is None
 
 
-def test_a_pod_that_is_leaving_in_the_input_is_seen_leaving() -> None:
+def test_a_pod_that_is_terminating_in_the_input_is_seen_terminating() -> None:
     old = typed(pod("a", on="n", phase="Running"))
     old.metadata.deletion_timestamp = "1970-01-01T00:00:10Z"
     c = cluster(node("n"), old)

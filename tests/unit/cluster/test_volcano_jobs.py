@@ -124,8 +124,8 @@ def test_a_policy_whose_event_happened_and_that_is_not_simulated_is_reported() -
     cluster = cluster_of(job(task("a", 1), policies=[{"event": "*", "action": "RestartJob"}]))
     admit(cluster)
     assert not list(cluster.ignored_policies(()))
-    (told,) = cluster.ignored_policies({"d/train-a-0"})
-    assert told.startswith("Volcano Job d/train: RestartJob on PodEvicted of task a is not simulated")
+    (warning,) = cluster.ignored_policies({"d/train-a-0"})
+    assert warning.startswith("Volcano Job d/train: RestartJob on PodEvicted of task a is not simulated")
 
 
 def test_a_job_that_is_deleted_takes_its_pods_and_its_group_along() -> None:

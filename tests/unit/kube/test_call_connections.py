@@ -24,7 +24,7 @@ Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 class Server:
-    """A server on loopback that handles each connection as told; it keeps what it was sent."""
+    """A server on loopback that handles each connection as it is configured; it keeps what it was sent."""
 
     def __init__(self, talk: Talk) -> None:
         self._talk = talk

@@ -1,4 +1,4 @@
-"""Text in, values out: what YAML means in this house, and what it refuses."""
+"""Text in, values out: what muster reads of YAML, and what it refuses."""
 
 from __future__ import annotations
 

@@ -70,11 +70,11 @@ def test_pods_that_are_promised_capacity_count_like_those_that_have_it() -> None
 
 def test_a_promise_lets_the_other_job_go_first() -> None:
     """Both jobs have a pod and two places are left; a's first pod is promised the capacity of one that leaves."""
-    leaving = typed(pod("leaves", "x", "n1", requests={"cpu": 3}))
-    leaving.metadata.deletion_timestamp = "2026-01-01T00:00:00Z"
+    terminating = typed(pod("leaves", "x", "n1", requests={"cpu": 3}))
+    terminating.metadata.deletion_timestamp = "2026-01-01T00:00:00Z"
     state = state_of(
         node("n1", cpu=3, memory="10Gi"), node("n2", cpu=4, memory="10Gi"), queue("q"),
-        group("x", "q", phase="Inqueue"), leaving,
+        group("x", "q", phase="Inqueue"), terminating,
         group("a", "q", phase="Inqueue"), pod("a", "a", "n2"), pod("a-0", "a", requests={"cpu": 3}), pod("a-1", "a"),
         pod("a-2", "a"),
         group("b", "q", phase="Inqueue"), pod("b", "b", "n2"), pod("b-0", "b"), pod("b-1", "b"),

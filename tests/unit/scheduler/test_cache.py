@@ -145,8 +145,8 @@ def test_an_eviction_is_assumed_until_the_watch_shows_the_pod_terminating() -> N
     assert cache.state.tasks["d/a"].status == Status.RELEASING
     observe(cache, real)
     assert cache.state.tasks["d/a"].status == Status.RELEASING
-    leaving = replace(real, metadata=replace(real.metadata, deletion_timestamp="2026-01-01T00:00:00Z"))
-    observe(cache, leaving)
+    terminating = replace(real, metadata=replace(real.metadata, deletion_timestamp="2026-01-01T00:00:00Z"))
+    observe(cache, terminating)
     assert cache.assumed == {}
     observe(cache, None)
     assert free(cache, "n1") == 4000 and drift(cache.state) == 0

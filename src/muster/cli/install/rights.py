@@ -174,7 +174,7 @@ OTHER_LEASES: tuple[Right, ...] = (
 def own_lease(name: str) -> tuple[Right, ...]:
     """What a part may do where it runs: hold its Lease."""
     return (
-        # An object that is being made has no name yet that a right could ask for.
+        # An object that is being created has no name yet that a rule could list.
         Right("coordination.k8s.io", ("leases",), ("create",)),
         Right("coordination.k8s.io", ("leases",), ("get", "update"), (name,)),
     )

@@ -24,7 +24,7 @@ NATIVE_KINDS = frozenset({GROUPS, COMPOSITES, WORKLOADS})
 
 
 class NativeSpec(PodGroupSpec, kw_only=True):
-    """What a native group asks for beyond a Volcano PodGroup."""
+    """What a native group specifies beyond a Volcano PodGroup."""
 
     priority: int | None = None
     disrupted_whole: bool = False

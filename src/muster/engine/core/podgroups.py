@@ -1,4 +1,4 @@
-"""The PodGroup of pods that name none: what it is called, and what it asks for.
+"""The PodGroup of pods that name none: what it is called, and what it requests.
 
 The engine keeps such a group in memory; `muster pod-groups` writes the same one into the cluster, as
 Volcano's controller does. Pods of one controller share a group, any other pod has a separate group. Its minimum is 1
@@ -91,7 +91,7 @@ class GangSize(NamedTuple):
 
 
 def derived_group(pod: Pod, amounts: Mapping[str, int], owner: Object | None) -> PodGroup:
-    """The group of a pod that asks for these amounts; pods of one owner differ only in their annotations."""
+    """The group of a pod that requests these amounts; pods of one owner differ only in their annotations."""
     above = owner.metadata.annotations if owner is not None else {}
     given = (notes.get(name) for notes in (above, pod.metadata.annotations) for name in MIN_MEMBER_ANNOTATIONS)
     members = _members(next(filter(None, given), ""))

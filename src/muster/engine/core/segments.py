@@ -17,7 +17,7 @@ _TOPOLOGY = "kai.scheduler/topology"
 
 
 def segments(role: str, count: int, minimum: int, notes: Mapping[str, str]) -> list[SubGroup]:
-    """Returns the sub-groups of so many pods of one role; none if the annotations ask for no segments."""
+    """Returns the sub-groups of so many pods of one role; none if the annotations request no segments."""
     size = _size(notes)
     if not size:
         return []

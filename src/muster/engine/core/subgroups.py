@@ -66,7 +66,7 @@ class SubGroup:
 
 
 def holds_capacity(task: Task) -> bool:
-    """Volcano: a pod that asks for nothing counts while it waits."""
+    """Volcano: a pod that requests nothing counts while it waits."""
     return task.status in _HELD or (task.best_effort and task.status == Status.PENDING)
 
 

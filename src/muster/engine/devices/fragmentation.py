@@ -8,7 +8,7 @@ mean over the typical pods by their weights.
 A typical pod that fits leaves `above` (the idle thousandths of GPUs with enough free) usable, so the fragment is
 idle − Σ weight × above over the typical pods that fit. Which of them fit depends on the node's model, on its free CPU
 and on the number of GPUs with enough free. A table has the sum of their weights, so the cost per node grows with the
-number of different thousandths that are asked for, not with the number of typical pods. All of it is integers: a
+number of different thousandths that are requested, not with the number of typical pods. All of it is integers: a
 fragment is multiplied by the total weight, and two equal states never differ by a rounding error.
 """
 

@@ -32,7 +32,7 @@ class VolumeClaim:
     key: str  # ns/name
     object: PersistentVolumeClaim
     storage_class: str  # "" = none
-    size: int | None  # bytes; None = it asks for no size
+    size: int | None  # bytes; None = it requests no size
 
     @property
     def selected_node(self) -> str:

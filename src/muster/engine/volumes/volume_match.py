@@ -121,7 +121,7 @@ class VolumeMatcher:
         return None
 
     def _fitting(self, claim: VolumeClaim, table: ClassVolumes) -> Index:
-        """Positions in the table of the volumes that are large enough and of the kind the claim asks for."""
+        """Positions in the table of the volumes that are large enough and of the kind that the claim requests."""
         spec = claim.object.spec
         modes = frozenset(spec.access_modes)
         selector = None if spec.selector is None else _encode(spec.selector)

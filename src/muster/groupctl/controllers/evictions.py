@@ -73,7 +73,7 @@ class EvictionQueue:
         """How many applications wait for the rate limit."""
         return len({ref for _, ref in list(self._requests)})
 
-    def is_leaving(self, pod: Pod) -> bool:
+    def counts_as_gone(self, pod: Pod) -> bool:
         """Whether the pod is terminating, was just evicted, or is finished."""
         granted = self._granted.get(pod.metadata.uid)
         return not is_active(pod) or (granted is not None and self._is_recent(granted))
@@ -147,7 +147,7 @@ class EvictionQueue:
     def _serve(self, rule: str, ref: Ref, now: float) -> bool:
         request = self._requests[rule, ref]
         pod = request.pods.pop(0)
-        evicted = not self.is_leaving(pod) and self._evict(pod, request, rule, now)
+        evicted = not self.counts_as_gone(pod) and self._evict(pod, request, rule, now)
         if evicted:
             self._served += 1
             self._last_served[_namespace(ref)] = self._last_served[ref] = self._served

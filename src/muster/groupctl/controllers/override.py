@@ -180,7 +180,7 @@ class OverridePolicyController(PolicyController[OverridePolicy, RolloutState]):
     ) -> RolloutState:
         """Compares the pods on nodes with their editions; without a policy, with their template."""
         pods = [pod for unit in self._apps.units(app) for pod in unit if not is_finished(pod)]
-        stay = [pod for pod in pods if not self._evictions.is_leaving(pod)]
+        stay = [pod for pod in pods if not self._evictions.counts_as_gone(pod)]
         unreplaced = self._evictions.unreplaced(ref, pods)
         state = RolloutState.of(app, [pod for pod in stay if pod.spec.node_name], pods, unreplaced)
         editions, groups_of = self._editions.setdefault(ref, EditionCache()), self._apps.edition_groups(app)
@@ -256,7 +256,7 @@ class OverridePolicyController(PolicyController[OverridePolicy, RolloutState]):
             throttle.record_misplacement(state.failure, now)
         elif throttle.failure is Failure.WRONG and not state.moving:
             throttle.reset_failures()
-        room = throttle.allowance(state.count, state.moving, state.unscheduled, now)
+        allowed = throttle.allowance(state.count, state.moving, state.unscheduled, now)
         homes = self._apps.schedulable_edition_groups(app)
         open_ = {entry.pod.metadata.uid for entry in anew if entry.group in homes}
         order = eviction_order([entry.pod for entry in anew], by_ordinal=isinstance(app, StatefulSet))
@@ -264,10 +264,10 @@ class OverridePolicyController(PolicyController[OverridePolicy, RolloutState]):
             key_of(pod): reason for pod in order if (reason := eviction_blocker(pod, self._apps.cache)) is not None
         }
         candidates = [pod for pod in order if pod.metadata.uid in open_ and key_of(pod) not in why_not]
-        if room > 0 and not candidates:
+        if allowed > 0 and not candidates:
             self._evictions.report_blocked(app, why_not)
         by = ("OverridePolicy", self._applied[ref][0])
-        request = EvictionRequest(app, by, candidates, room, state.moving, throttle, f"to be replaced {why}")
+        request = EvictionRequest(app, by, candidates, allowed, state.moving, throttle, f"to be replaced {why}")
         self._evictions.request(RULE, ref, request)
 
     def _patch(self, ref: Ref, outdated: list[OutdatedPod], state: RolloutState) -> None:
@@ -276,17 +276,17 @@ class OverridePolicyController(PolicyController[OverridePolicy, RolloutState]):
         A pod that is about to be evicted is not patched: the restart would be useless.
         """
         now, going = self._store.clock.now(), self._evictions.announced(ref)
-        room, wake = self._restarts.allowance(ref, state.placed, state.count, now)
+        allowed, wake = self._restarts.allowance(ref, state.placed, state.count, now)
         for entry in sorted(outdated, key=lambda entry: key_of(entry.pod)):
             pod, images, meta = entry.pod, entry.images, entry.metadata
             if pod.metadata.uid in going or (not images and not meta):
                 continue
             if images and is_ready(pod):
-                if room <= 0:
+                if allowed <= 0:
                     if wake is not None:
                         self._check_times[ref] = wake
                     continue
-                room -= 1
+                allowed -= 1
                 wake = self._restarts.begin(ref, pod, now)
             key = key_of(pod)
             try:

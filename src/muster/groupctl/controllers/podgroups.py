@@ -214,7 +214,7 @@ class PodGroupController:
         return True
 
     def _has_no_gang(self, group: PodGroup) -> bool:
-        """Whether the described owner of a group without pods asks for fewer gangs, or for none at all."""
+        """Whether the described owner of a group without pods has fewer gangs, or none at all."""
         above = owner_ref(group)
         owner = self._cache.lookup(*above) if above is not None else None
         description = description_of(type(owner)) if owner is not None else None

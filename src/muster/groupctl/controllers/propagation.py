@@ -154,7 +154,7 @@ class PropagationPolicyController(PolicyController[PropagationPolicy, PlacementS
         group_of = self._apps.grouping.group_of(tuple(rules.groups))
         existing = [pod for pods in self._apps.units(app) for pod in pods]
         for pod in existing:
-            if self._evictions.is_leaving(pod):
+            if self._evictions.counts_as_gone(pod):
                 found.terminating += not is_finished(pod)
             elif not pod.spec.node_name:
                 found.pending.append(pod)
@@ -203,14 +203,14 @@ class PropagationPolicyController(PolicyController[PropagationPolicy, PlacementS
         budget = lacking - len(distribution.pending) - distribution.terminating
         if budget <= 0:
             return
-        room = min(budget, throttle.allowance(replicas, distribution.moving, len(distribution.pending), now))
+        allowed = min(budget, throttle.allowance(replicas, distribution.moving, len(distribution.pending), now))
         found = list(
-            islice(self._candidates(distribution, excess), max(min(budget, _MIN_ANNOUNCED), room + EXTRA_CANDIDATES))
+            islice(self._candidates(distribution, excess), max(min(budget, _MIN_ANNOUNCED), allowed + EXTRA_CANDIDATES))
         )
         if now >= throttle.paused_until:
             self._evictions.announce(ref, frozenset(pod.metadata.uid for pod in found[:budget]))
         by = ("PropagationPolicy", distribution.policy)
-        request = EvictionRequest(app, by, found, room, distribution.moving, throttle, f"as {' '.join(by)} wants it")
+        request = EvictionRequest(app, by, found, allowed, distribution.moving, throttle, f"as {' '.join(by)} wants it")
         self._evictions.request(RULE, ref, request)
         if not found:
             self._evictions.report_blocked(app, distribution.eviction_blockers)

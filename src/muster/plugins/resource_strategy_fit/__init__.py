@@ -174,11 +174,11 @@ def _refused(plugin: ResourceStrategyFit, session: Session) -> Iterator[Finding]
     if not plugin.settings.kept:
         return
     nodes, capacity = session.state.nodes, EmptyClusterCapacity(session)
-    alike: dict[int, list[Task]] = {}
+    by_signature: dict[int, list[Task]] = {}
     for _, task in sorted(session.state.tasks.items()):
         if task.status == Status.PENDING and task.job is not None:
-            alike.setdefault(session.signature(task), []).append(task)
-    for tasks in alike.values():
+            by_signature.setdefault(session.signature(task), []).append(task)
+    for tasks in by_signature.values():
         fits: Bools = capacity.copies(tasks[0]).values()[FREE] > 0
         if not fits.any():
             continue  # reported separately

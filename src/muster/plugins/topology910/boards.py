@@ -107,7 +107,7 @@ def _chips(text: str, key: str, layout: Layout) -> int:
 def read_board(listed: Listed, healthy: int, tasks: Iterable[Task]) -> Board:
     """Reads the lists of the node and of the pods on it, without comparing them."""
     board = Board(listed, healthy, not_reusable=listed.faulty)
-    leaving = 0
+    releasing = 0
     for task in tasks:
         if RESOURCE not in task.shape.amounts:
             continue
@@ -118,8 +118,8 @@ def read_board(listed: Listed, healthy: int, tasks: Iterable[Task]) -> Board:
         chips = board.holders[task.key] = pod_chips(notes, listed.layout.size)
         board.unnamed += max(task.shape.amounts[RESOURCE] // 1000 - chips.bit_count(), 0)
         if task.status == Status.RELEASING:
-            leaving |= chips
-    board.coming = leaving & ~listed.faulty
+            releasing |= chips
+    board.coming = releasing & ~listed.faulty
     board.free = listed.free & ~listed.faulty & ~board.held
     return board
 

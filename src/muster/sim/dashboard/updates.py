@@ -75,7 +75,7 @@ class Updates:
         self._wake()
 
     async def stream(self, request: web.Request) -> web.StreamResponse:
-        """Answers a request with events until the client leaves."""
+        """Answers a request with events until the client disconnects."""
         if len(self._clients) >= self._max_clients:
             raise web.HTTPServiceUnavailable(text="too many pages are open", headers={"Retry-After": "10"})
         kind = {"Content-Type": "text/event-stream", "Cache-Control": "no-store"}

@@ -134,7 +134,7 @@ def in_words(value: object) -> str:
 
 
 NAMES = ("muster",)  # schedulerName of the demo's pods
-START = 1_767_225_600.0  # the clock of every stage starts at the same time, so that every run of the demo is the same
+START = 1_767_225_600.0  # the clock of every cluster starts at the same time, so that every run of the demo is the same
 MANIFESTS = files("muster.sim.demo") / "manifests"
 
 
@@ -155,7 +155,7 @@ def scheduler_of(path: str) -> Scheduler:
     return Scheduler(config)
 
 
-class Stage:
+class DemoCluster:
     """The cluster of a chapter. `ask` and `take_away` add a step to the chapter."""
 
     def __init__(self, chapter: Chapter, config: str, *nodes: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from muster.engine.core.session import Message
 from muster.model.core import Node
-from muster.sim.demo.chapter import NAMES, Chapter, Stage, Step, manifests_of, nodes_grid, on_nodes, scheduler_of
+from muster.sim.demo.chapter import NAMES, Chapter, DemoCluster, Step, manifests_of, nodes_grid, on_nodes, scheduler_of
 from muster.sim.explain import Explanation
 from muster.sim.validate import validate_cluster
 
@@ -35,33 +35,33 @@ def nodegroup() -> Chapter:
 
 
 def _departments(chapter: Chapter) -> None:
-    stage = Stage(chapter, "scheduler.yaml", "departments.yaml")
+    demo = DemoCluster(chapter, "scheduler.yaml", "departments.yaml")
     asks = "The queue nlp requests five pods of one core, at least four of them together; four fit on a node."
-    step = stage.ask(asks, "nlp.yaml", why="demo/nlp-0", plugin="nodegroup")
-    nodes_grid(step, stage.cluster.store.list(Node).items, GROUP)
-    found = on_nodes(stage.state, "demo/nlp-")
+    step = demo.ask(asks, "nlp.yaml", why="demo/nlp-0", plugin="nodegroup")
+    nodes_grid(step, demo.cluster.store.list(Node).items, GROUP)
+    found = on_nodes(demo.state, "demo/nlp-")
     step.check("nlp uses nodegroup1 first, and nodegroup2 when resources are insufficient", {"a1": 4, "b1": 1}, found)
 
     asks = "The queue recommend requests five pods of one core."
-    step = stage.ask(asks, "recommend.yaml", why="demo/recommend-0", plugin="nodegroup")
-    step.check("recommend can only use nodegroup2", {"b1": 3}, on_nodes(stage.state, "demo/recommend-"))
+    step = demo.ask(asks, "recommend.yaml", why="demo/recommend-0", plugin="nodegroup")
+    step.check("recommend can only use nodegroup2", {"b1": 3}, on_nodes(demo.state, "demo/recommend-"))
 
-    step = stage.take_away("The job of nlp ends; node a1 of nodegroup1 is empty now.", "nlp.yaml")
-    step.check("recommend can only use nodegroup2", {"b1": 4}, on_nodes(stage.state, "demo/recommend-"))
+    step = demo.take_away("The job of nlp ends; node a1 of nodegroup1 is empty now.", "nlp.yaml")
+    step.check("recommend can only use nodegroup2", {"b1": 4}, on_nodes(demo.state, "demo/recommend-"))
     why = step.pending("demo/recommend-4")
     step.check("a hard rule is not bent for an empty node, and the reason names the rule", True, ONLY_OWN in why)
 
 
 def _clouds(chapter: Chapter) -> None:
-    stage = Stage(chapter, "scheduler.yaml", "clouds.yaml")
+    demo = DemoCluster(chapter, "scheduler.yaml", "clouds.yaml")
     asks = "The queue tts, whose tasks take long, requests five pods of one core."
-    step = stage.ask(asks, "tts.yaml", why="demo/tts-0", plugin="nodegroup")
-    nodes_grid(step, stage.cluster.store.list(Node).items, GROUP)
-    step.check("tts can only use private cloud nodes", {"private-1": 4}, on_nodes(stage.state, "demo/tts-"))
+    step = demo.ask(asks, "tts.yaml", why="demo/tts-0", plugin="nodegroup")
+    nodes_grid(step, demo.cluster.store.list(Node).items, GROUP)
+    step.check("tts can only use private cloud nodes", {"private-1": 4}, on_nodes(demo.state, "demo/tts-"))
     step.check("the reason names the rule", True, ONLY_PRIVATE in step.pending("demo/tts-4"))
 
-    step = stage.ask("The queue recommend requests five pods of one core.", "recommend.yaml")
-    found = on_nodes(stage.state, "demo/recommend-")
+    step = demo.ask("The queue recommend requests five pods of one core.", "recommend.yaml")
+    found = on_nodes(demo.state, "demo/recommend-")
     step.check("recommend can use private cloud nodes or public cloud nodes", {"public-1": 5}, found)
 
 
@@ -88,14 +88,14 @@ def resource_strategy_fit() -> Chapter:
 
 def _retention(chapter: Chapter) -> None:
     """The design's nine scores, read off the term `retention` of each pod's explanation."""
-    stage = Stage(chapter, "scheduler-retention.yaml", "scarce.yaml", "tasks.yaml")
+    demo = DemoCluster(chapter, "scheduler-retention.yaml", "scarce.yaml", "tasks.yaml")
     found: dict[str, dict[str, float]] = {}
     for task in RETENTION:
-        nodes = stage.explained(f"demo/{task}").nodes
+        nodes = demo.explained(f"demo/{task}").nodes
         found[task] = {name: nodes[name].terms[STRATEGY_FIT]["retention"] for name in sorted(nodes)}
     asks = "Three tasks are scored by the retention policy: one without GPU, one with t4, one with t4 and a10."
-    step = stage.ask(asks)
-    nodes_grid(step, stage.cluster.store.list(Node).items)
+    step = demo.ask(asks)
+    nodes_grid(step, demo.cluster.store.list(Node).items)
     columns = sorted(RETENTION["cpu-task-0"])
     rows = [(task, *(f"{found[task][node]:g}" for node in columns)) for task in found]
     step.show("Why: the retention score of each task on each node", ("task", *columns), rows)
@@ -103,23 +103,23 @@ def _retention(chapter: Chapter) -> None:
 
 
 def _proportional(chapter: Chapter) -> None:
-    stage = Stage(chapter, "scheduler-proportional.yaml", "gpu-node.yaml")
+    demo = DemoCluster(chapter, "scheduler-proportional.yaml", "gpu-node.yaml")
     asks = "A node has 74 cores and 8 idle GPUs that keep 8 cores each. A pod without GPU requests 8 cores."
-    step = stage.ask(asks, "first.yaml")
-    nodes_grid(step, stage.cluster.store.list(Node).items)
+    step = demo.ask(asks, "first.yaml")
+    nodes_grid(step, demo.cluster.store.list(Node).items)
     step.check("single-1000-0 is scheduled: 66 cores are left, 64 are kept", {"node-c0-0": 1},
-               on_nodes(stage.state, "demo/single"))  # fmt: skip
-    step = stage.ask("A second, equal pod is created.", "second.yaml", why="demo/single-1000-1", plugin=STRATEGY_FIT)
+               on_nodes(demo.state, "demo/single"))  # fmt: skip
+    step = demo.ask("A second, equal pod is created.", "second.yaml", why="demo/single-1000-1", plugin=STRATEGY_FIT)
     step.check("58 cores would be left for 8 GPUs: the node is removed for single-1000-1", ["demo/single-1000-1"],
                sorted(step.waiting))  # fmt: skip
 
 
 def _training(chapter: Chapter) -> None:
-    stage = Stage(chapter, "scheduler-ai.yaml", "ai-nodes.yaml")
+    demo = DemoCluster(chapter, "scheduler-ai.yaml", "ai-nodes.yaml")
     asks = "Three masters without GPU and a gang of four workers with two GPUs each, in the design's AI configuration."
-    step = stage.ask(asks, "training.yaml", why="demo/master-0", plugin=STRATEGY_FIT)
-    nodes_grid(step, stage.cluster.store.list(Node).items)
-    masters, workers = (on_nodes(stage.state, f"demo/{role}-") for role in ("master", "worker"))
+    step = demo.ask(asks, "training.yaml", why="demo/master-0", plugin=STRATEGY_FIT)
+    nodes_grid(step, demo.cluster.store.list(Node).items)
+    masters, workers = (on_nodes(demo.state, f"demo/{role}-") for role in ("master", "worker"))
     step.check("CPU tasks are dispersed and kept off GPU nodes", {"cpu-1": 1, "cpu-2": 1, "cpu-3": 1}, masters)
     step.check("GPU tasks are gathered", {"gpu-1": 4}, workers)
 
@@ -136,8 +136,8 @@ def nodesets() -> Chapter:
 
 
 def _next_set(chapter: Chapter) -> None:
-    stage = Stage(chapter, "scheduler.yaml", "racks.yaml", "pair.yaml")
-    tried = stage.explained("demo/pair-0", sets=True)
+    demo = DemoCluster(chapter, "scheduler.yaml", "racks.yaml", "pair.yaml")
+    tried = demo.explained("demo/pair-0", sets=True)
     lines: list[str] = []
 
     def log(level: int, message: Message) -> None:
@@ -146,8 +146,8 @@ def _next_set(chapter: Chapter) -> None:
             lines.append(line)
 
     asks = "A gang of two must share a rack but no node. Each rack has GPUs enough; two have them in one node."
-    step = stage.ask(asks, log=log)
-    nodes_grid(step, stage.cluster.store.list(Node).items, RACKS)
+    step = demo.ask(asks, log=log)
+    nodes_grid(step, demo.cluster.store.list(Node).items, RACKS)
     _sets(step, tried)
     step.messages = lines
     wanted = [
@@ -158,25 +158,25 @@ def _next_set(chapter: Chapter) -> None:
     step.check("the log says what each plugin made of the nodes", wanted, lines)
     held = [one.holds for one in tried.sets or ()]
     step.check("each set is tried until one holds the workload", [False, False, True], held)
-    step.check("the workload is scheduled on that set", {"node4": 1, "node5": 1}, on_nodes(stage.state, "demo/pair-"))
+    step.check("the workload is scheduled on that set", {"node4": 1, "node5": 1}, on_nodes(demo.state, "demo/pair-"))
 
 
 def _no_set(chapter: Chapter) -> None:
-    stage = Stage(chapter, "scheduler.yaml", "racks.yaml")
-    step = stage.ask("A gang of four, a whole node each, must share a rack; no rack has four nodes.", "quartet.yaml")
+    demo = DemoCluster(chapter, "scheduler.yaml", "racks.yaml")
+    step = demo.ask("A gang of four, a whole node each, must share a rack; no rack has four nodes.", "quartet.yaml")
     why = step.pending("demo/quartet-0")
     step.check("the user sees 'unschedulable on cluster'", True, why.startswith("unschedulable on cluster: 0/7 nodes"))
     step.check("node sets are not shown to the user", True, "rack-" not in why and "set" not in why.split())
 
 
 def _layers(chapter: Chapter) -> None:
-    stage = Stage(chapter, "scheduler.yaml", "layers.yaml", "layered-pair.yaml")
-    tried = stage.explained("demo/pair-0", sets=True)
-    step = stage.ask("Two plugins divide: nodegroup makes three sets, topology divides each of them by rack.")
+    demo = DemoCluster(chapter, "scheduler.yaml", "layers.yaml", "layered-pair.yaml")
+    tried = demo.explained("demo/pair-0", sets=True)
+    step = demo.ask("Two plugins divide: nodegroup makes three sets, topology divides each of them by rack.")
     _sets(step, tried)
     found = [one.nodes[0].rpartition("-")[0] for one in tried.sets or ()]
     step.check("P1R1, P1R2, P2R1, P2R2, P2R3, P3R1, P3R2: order kept, depth first", LAYERS, found)
-    found_on = on_nodes(stage.state, "demo/pair-")
+    found_on = on_nodes(demo.state, "demo/pair-")
     step.check("the first set that holds the gang is the last one", {"p3-r2-a": 1, "p3-r2-b": 1}, found_on)
 
 
@@ -201,10 +201,10 @@ def topology910() -> Chapter:
 
 
 def _groups(chapter: Chapter) -> None:
-    stage = Stage(chapter, "scheduler.yaml", "boards.yaml", "one-chip.yaml")
-    nodes = stage.explained("demo/one-chip").nodes
+    demo = DemoCluster(chapter, "scheduler.yaml", "boards.yaml", "one-chip.yaml")
+    nodes = demo.explained("demo/one-chip").nodes
     ranked = sorted(nodes, key=lambda name: -nodes[name].total)
-    step = stage.ask("A job requests one chip. The nodes have one, three, two and four chips left in a ring.")
+    step = demo.ask("A job requests one chip. The nodes have one, three, two and four chips left in a ring.")
     _show_ranking(step, {name: nodes[name].notes[TOPOLOGY910] for name in ranked})
     wanted = ["one-left", "three-left", "two-left", "four-left"]
     step.check("for one chip the best is one remaining, then three, two and four", wanted, ranked)
@@ -212,39 +212,39 @@ def _groups(chapter: Chapter) -> None:
 
 
 def _rings(chapter: Chapter) -> None:
-    stage = Stage(chapter, "scheduler.yaml", "apart.yaml")
+    demo = DemoCluster(chapter, "scheduler.yaml", "apart.yaml")
     asks = "A job requests two chips; the node has two free, one in each ring."
-    step = stage.ask(asks, "two-chips.yaml", why="demo/two-chips", plugin=TOPOLOGY910)
+    step = demo.ask(asks, "two-chips.yaml", why="demo/two-chips", plugin=TOPOLOGY910)
     step.check("the node meets the quantity but not the affinity: it is excluded", ["demo/two-chips"],
                sorted(step.waiting))  # fmt: skip
     why = "rings 1+1 free, 2 needed in one ring" in step.pending("demo/two-chips")
     step.check("the reason names the rings", True, why)
-    step = stage.ask("A job requests six chips.", "six-chips.yaml")
+    step = demo.ask("A job requests six chips.", "six-chips.yaml")
     step.check("only 1, 2, 4, 8 or 8 x N chips may be requested", True, "demo/six-chips" in step.waiting)
 
 
 def _faults(chapter: Chapter) -> None:
-    stage = Stage(chapter, "scheduler.yaml", "worn.yaml", "one-chip.yaml")
-    nodes = stage.explained("demo/one-chip").nodes
+    demo = DemoCluster(chapter, "scheduler.yaml", "worn.yaml", "one-chip.yaml")
+    nodes = demo.explained("demo/one-chip").nodes
     asks = "One chip again: a node with a faulty chip has the better ring, a healthy node has all its chips left."
-    step = stage.ask(asks)
+    step = demo.ask(asks)
     _show_ranking(step, {name: nodes[name].notes[TOPOLOGY910] for name in sorted(nodes)})
-    found = on_nodes(stage.state, "demo/one-chip")
+    found = on_nodes(demo.state, "demo/one-chip")
     step.check("a node of capacity 7 is used only when there is none of capacity 8", {"whole": 1}, found)
 
 
 def _several(chapter: Chapter) -> None:
-    stage = Stage(chapter, "scheduler.yaml", "empty-boards.yaml")
-    step = stage.ask("A job requests sixteen chips, as two pods of eight.", "sixteen-chips.yaml")
-    found = on_nodes(stage.state, "demo/sixteen-")
+    demo = DemoCluster(chapter, "scheduler.yaml", "empty-boards.yaml")
+    step = demo.ask("A job requests sixteen chips, as two pods of eight.", "sixteen-chips.yaml")
+    found = on_nodes(demo.state, "demo/sixteen-")
     step.check("more than eight chips: each pod has a whole node", [1, 1], list(found.values()))
     whole = list(range(8))
     step.check("all the eight chips are used", [whole, whole], [sorted(ids) for ids in step.devices.values()])
 
 
 def _once(chapter: Chapter) -> None:
-    stage = Stage(chapter, "scheduler.yaml", "boards.yaml", "empty-boards.yaml")
-    step = stage.ask("Six jobs of one and two chips come at once and are placed in one cycle.", "burst.yaml")
+    demo = DemoCluster(chapter, "scheduler.yaml", "boards.yaml", "empty-boards.yaml")
+    step = demo.ask("Six jobs of one and two chips come at once and are placed in one cycle.", "burst.yaml")
     assert step.result is not None
     handed = [(step.result.binds[pod], chip) for pod, chips in step.devices.items() for chip in chips]
     step.check("no chip is allocated twice", len(handed), len(set(handed)))

@@ -20,8 +20,8 @@ from muster.plugins.nodegroup.group_classes import LABEL
 from muster.sim.group_names import queue_of
 from muster.sim.result import Result
 
-BEFORE, NEW, LEAVING = "before", "new", "leaving"
-STATES = {NEW: ("+", "placed by this run"), BEFORE: ("", "there before"), LEAVING: ("−", "being evicted")}
+BEFORE, NEW, TERMINATING = "before", "new", "terminating"
+STATES = {NEW: ("+", "placed by this run"), BEFORE: ("", "there before"), TERMINATING: ("−", "being evicted")}
 RACK_LABELS = ("topology.kubernetes.io/rack", "topology.kubernetes.io/zone")
 
 
@@ -76,7 +76,7 @@ def placed_pods(result: Result) -> set[str]:
 
 def state_of(task: Task, placed: Collection[str]) -> str:
     if is_terminating(task.pod):
-        return LEAVING
+        return TERMINATING
     return NEW if task.key in placed else BEFORE
 
 

@@ -50,8 +50,8 @@ def test_a_group_that_was_made_anew_has_the_new_age() -> None:
 
 def test_the_oldest_pod_of_an_owner_speaks_for_its_group_in_memory() -> None:
     old = owned("z", "2026-01-01T00:00:00Z", priorityClassName="high")
-    young = owned("a", "2026-01-02T00:00:00Z")
-    for pods in ((old, young), (young, old)):
+    new = owned("a", "2026-01-02T00:00:00Z")
+    for pods in ((old, new), (new, old)):
         state = state_of(node("n1"), *pods)
         state.refresh()
         job = state.jobs["default/podgroup-u"]

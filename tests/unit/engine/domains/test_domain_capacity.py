@@ -30,11 +30,11 @@ def test_copies_are_counted_per_domain_without_nodes_outside() -> None:
 
 
 def test_what_is_being_released_counts_later_not_now() -> None:
-    leaving = member("old", 0, gpus=1, on="n1")
-    leaving.metadata.deletion_timestamp = "2026-01-01T00:00:00Z"
+    terminating = member("old", 0, gpus=1, on="n1")
+    terminating.metadata.deletion_timestamp = "2026-01-01T00:00:00Z"
     nodes = [gpu_node(f"n{i}", gpus=i) for i in range(6)]
     state = state_of(
-        queue(), *nodes, gang("old", 0, phase="Running"), leaving, gang("job", 1), *members("job", 1)
+        queue(), *nodes, gang("old", 0, phase="Running"), terminating, gang("job", 1), *members("job", 1)
     )
     session = scheduler().session(state, 0.0)
     sums = DomainCapacity(session).copies(state.tasks["d/job-0"]).sums(pairs().everything)

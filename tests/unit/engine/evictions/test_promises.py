@@ -77,7 +77,7 @@ class Run:
 
 
 def promised() -> Run:
-    """A claim was made for default/a-0, and its victim is leaving."""
+    """A claim was made for default/a-0, and its victim is terminating."""
     run = Run(high(), low())
     plan = run.cycle()
     assert [e.pod for e in plan.evictions] == ["default/low-0"] and plan.nominated == {"default/a-0": "n1"}

@@ -82,7 +82,7 @@ def test_an_index_made_late_knows_what_the_cycle_did_before() -> None:
         host("a", "east"),
         host("b", "west"),
         app("old", "web", on="a"),
-        app("going", "web", on="a", leaving=True),
+        app("going", "web", on="a", terminating=True),
         app("new", "web"),
         app("asker", "asker", affinity=affinity(anti=[near("web")])),
     )
@@ -151,7 +151,7 @@ def _clusters(draw: st.DrawFn) -> State:
                 draw(st.sampled_from("ab")),
                 on=where,
                 namespace=draw(st.sampled_from(["default", "other"])),
-                leaving=bool(where) and draw(st.booleans()),
+                terminating=bool(where) and draw(st.booleans()),
                 **draw(st.sampled_from(_SPECS)),
             )
         )

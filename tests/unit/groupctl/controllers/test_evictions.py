@@ -59,7 +59,7 @@ def test_all_controllers_together_keep_one_rate() -> None:
         evictions.request(rule, ref, request(store, app, 4, EvictionThrottle()))
     while evictions.grant("propagation") or evictions.grant("override"):
         pass
-    assert sum(evictions.is_leaving(p) for p in store.of(Pod).values()) == EVICTION_BURST
+    assert sum(evictions.counts_as_gone(p) for p in store.of(Pod).values()) == EVICTION_BURST
     assert evictions.next_time("propagation") == 1001.0
     assert evictions.waiting == 2
 

@@ -171,7 +171,7 @@ def test_pods_of_other_namespaces_and_pods_being_deleted_do_not_count() -> None:
     state = cluster(
         *HOSTS[:2],
         app("w", "foo", on="a", namespace="other"),
-        app("v", "foo", on="a", leaving=True),
+        app("v", "foo", on="a", terminating=True),
         app("u", "foo", on="b"),
         app("new", "foo", topologySpreadConstraints=[BY_HOST]),
     )

@@ -253,7 +253,7 @@ def test_pods_of_other_namespaces_and_pods_being_deleted_do_not_count() -> None:
         host("a", "1"),
         host("x", "2"),
         app("w", "web", on="a", namespace="other"),
-        app("v", "web", on="a", leaving=True),
+        app("v", "web", on="a", terminating=True),
         app("new", "web", topologySpreadConstraints=[spread("web")]),
     )
     assert _fits(state) == "ax"

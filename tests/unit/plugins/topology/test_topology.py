@@ -64,20 +64,20 @@ def test_an_empty_label_value_is_a_domain_of_its_own() -> None:
 
 
 def test_a_rack_that_can_start_now_goes_before_a_fuller_one_that_must_wait() -> None:
-    leaving = member("old", 0, gpus=2, on="b-0")
-    leaving.metadata.deletion_timestamp = "2026-01-01T00:00:00Z"
+    terminating = member("old", 0, gpus=2, on="b-0")
+    terminating.metadata.deletion_timestamp = "2026-01-01T00:00:00Z"
     plan = cycle(
-        *TREE, *rack("a", 8), *rack("b", 2), gang("old", 0, phase="Running"), leaving, gang("job", 2, RACK),
+        *TREE, *rack("a", 8), *rack("b", 2), gang("old", 0, phase="Running"), terminating, gang("job", 2, RACK),
         *members("job", 2),
     )  # fmt: skip
     assert racks_of(plan.binds and where(plan, "job")) == ["a", "a"]
 
 
 def test_a_gang_waits_for_a_rack_that_is_being_emptied_if_there_is_no_other() -> None:
-    leaving = member("old", 0, gpus=2, on="b-0")
-    leaving.metadata.deletion_timestamp = "2026-01-01T00:00:00Z"
+    terminating = member("old", 0, gpus=2, on="b-0")
+    terminating.metadata.deletion_timestamp = "2026-01-01T00:00:00Z"
     plan = cycle(
-        *TREE, *rack("a", 1), *rack("b", 2), gang("old", 0, phase="Running"), leaving, gang("job", 2, RACK),
+        *TREE, *rack("a", 1), *rack("b", 2), gang("old", 0, phase="Running"), terminating, gang("job", 2, RACK),
         *members("job", 2),
     )  # fmt: skip
     assert not plan.binds and racks_of(plan.pipelined) == ["b", "b"]

@@ -12,7 +12,7 @@ from muster.engine.placement.trace import explain
 
 def test_chips_of_a_terminating_pod_are_in_use_though_the_list_shows_them() -> None:
     state = state_of(
-        board("n"), chip_pod("old", 4, on="n", held=[0, 1, 2, 3], leaving=True), chip_pod("p", 4), chip_pod("q", 4)
+        board("n"), chip_pod("old", 4, on="n", held=[0, 1, 2, 3], terminating=True), chip_pod("p", 4), chip_pod("q", 4)
     )
     plan = decide(state)
     assert plan.devices == {"d/p": [4, 5, 6, 7]}
@@ -63,7 +63,7 @@ def test_a_list_that_disagrees_with_what_is_idle_is_waited_for_and_recovers() ->
 
 
 def test_a_chip_that_two_pods_name_stays_in_use_when_one_of_them_leaves() -> None:
-    twice = [chip_pod(name, 1, on="n", held=[3], leaving=name == "a") for name in ("a", "b")]
+    twice = [chip_pod(name, 1, on="n", held=[3], terminating=name == "a") for name in ("a", "b")]
     state = state_of(board("n", [0, 1, 2, 4, 5, 6, 7]), *twice, chip_pod("p", 4), chip_pod("q", 4))
     plan = decide(state)
     assert plan.devices == {"d/p": [4, 5, 6, 7]} and not plan.pipelined
@@ -103,12 +103,12 @@ def test_a_chip_that_fails_under_a_pod_that_names_none_does_not_stop_the_board(f
 
 
 def test_a_chip_in_use_that_may_have_failed_is_not_promised() -> None:
-    leaving = chip_pod("old", 1, on="n", held=[3], leaving=True)
+    terminating = chip_pod("old", 1, on="n", held=[3], terminating=True)
     rest = chip_pod("rest", 3, on="n", held=[4, 5, 6])
     sound, worn = (board("n", [0, 1, 2, 7], offers=offers) for offers in (8, 7))
-    assert decide(state_of(sound, leaving, rest, chip_pod("p", 4))).pipelined == {"d/p": "n"}
-    assert decide(state_of(worn, leaving, rest, chip_pod("p", 2))).devices == {"d/p": [0, 1]}
-    assert not decide(state_of(worn, leaving, rest, chip_pod("p", 4))).pipelined
+    assert decide(state_of(sound, terminating, rest, chip_pod("p", 4))).pipelined == {"d/p": "n"}
+    assert decide(state_of(worn, terminating, rest, chip_pod("p", 2))).devices == {"d/p": [0, 1]}
+    assert not decide(state_of(worn, terminating, rest, chip_pod("p", 4))).pipelined
 
 
 def test_a_gang_that_fails_gives_its_chips_back() -> None:
@@ -150,7 +150,7 @@ def test_undoing_restores_the_chips_in_any_order() -> None:
 def test_what_is_kept_for_a_waiting_pod_is_not_given_to_another() -> None:
     state = state_of(
         board("n", [0, 1, 2, 3]),
-        chip_pod("old", 4, on="n", held=[4, 5, 6, 7], leaving=True),
+        chip_pod("old", 4, on="n", held=[4, 5, 6, 7], terminating=True),
         chip_pod("a-whole", 8),
         chip_pod("b-small", 1),
     )

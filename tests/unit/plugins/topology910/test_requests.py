@@ -96,10 +96,10 @@ def test_an_argument_that_is_neither_true_nor_false_is_not_given() -> None:
     assert len(plan.binds) == 2
 
 
-def test_pods_that_are_over_or_leaving_do_not_count() -> None:
+def test_pods_that_are_finished_or_terminating_do_not_count() -> None:
     over = chip_pod("j-0", 4, job="j", on="n", phase="Failed")
-    leaving = chip_pod("j-1", 4, job="j", on="n", leaving=True)
-    state = state_of(board("n"), chip_group("j"), over, leaving, chip_pod("j-2", 4, job="j"))
+    terminating = chip_pod("j-1", 4, job="j", on="n", terminating=True)
+    state = state_of(board("n"), chip_group("j"), over, terminating, chip_pod("j-2", 4, job="j"))
     session, chips = session_of(state)
     assert chips.valid(state.jobs["d/j"]) is None
     session.close()

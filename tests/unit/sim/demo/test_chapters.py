@@ -9,7 +9,7 @@ import pytest
 from muster.cluster.manifests import read_paths
 from muster.cycle.configure import configure
 from muster.sim.demo import CHAPTERS, chapters, page
-from muster.sim.demo.chapter import MANIFESTS, Chapter, Check, Stage, Step, in_words, on_nodes, text_of
+from muster.sim.demo.chapter import MANIFESTS, Chapter, Check, DemoCluster, Step, in_words, on_nodes, text_of
 
 FILES = sorted(p for folder in MANIFESTS.iterdir() for p in folder.iterdir())
 
@@ -54,12 +54,12 @@ def test_a_chapter_without_steps_or_checks_does_not_hold() -> None:
 
 
 def test_what_is_removed_frees_capacity() -> None:
-    stage = Stage(Chapter("nodegroup", "", ""), "scheduler.yaml", "departments.yaml")
-    stage.ask("", "nlp.yaml")
-    assert on_nodes(stage.state, "demo/nlp-") == {"a1": 4, "b1": 1}
-    stage.take_away("", "nlp.yaml")
-    assert on_nodes(stage.state, "demo/nlp-") == {}
-    assert stage.files == ["nodegroup/departments.yaml"]
+    demo = DemoCluster(Chapter("nodegroup", "", ""), "scheduler.yaml", "departments.yaml")
+    demo.ask("", "nlp.yaml")
+    assert on_nodes(demo.state, "demo/nlp-") == {"a1": 4, "b1": 1}
+    demo.take_away("", "nlp.yaml")
+    assert on_nodes(demo.state, "demo/nlp-") == {}
+    assert demo.files == ["nodegroup/departments.yaml"]
 
 
 @pytest.mark.parametrize(

@@ -81,9 +81,9 @@ def test_bad_rows_are_left_out_and_reported_unless_the_trace_is_strict(folder: P
     (folder / "jobs.csv").write_text(text.replace("j3,30,60", "j3,30,long"))
     found = read(folder)
     assert len(found.traces["whole"].with_seed(None)) == 9
-    said = [str(finding).removeprefix(f"{folder}/") for finding in found.findings]
-    assert any(line.startswith("jobs.csv:5: warning: ") for line in said)
-    assert "grid.yaml:5: warning: trace whole: 1 bad rows are left out; 9 jobs are read" in said
+    lines = [str(finding).removeprefix(f"{folder}/") for finding in found.findings]
+    assert any(line.startswith("jobs.csv:5: warning: ") for line in lines)
+    assert "grid.yaml:5: warning: trace whole: 1 bad rows are left out; 9 jobs are read" in lines
     (folder / "grid.yaml").write_text(GRID.replace("name: whole,", "name: whole, strict: true,"))
     with pytest.raises(InputError, match=r"jobs.csv:5: error"):
         read(folder)

@@ -163,11 +163,11 @@ def bar_chart(
     foot = BOTTOM + (0.6 * longest if turned else 0.0)
     drawn = frame(title, about or described(series, y), ends, ((), heights), size, len(series), foot)
     drawn.axes(groups)
-    room = (drawn.x.at(1.0) - drawn.x.at(0.0)) if groups else 1.0
-    width = room * (1 - GAP) / max(len(series), 1)
+    group_width = (drawn.x.at(1.0) - drawn.x.at(0.0)) if groups else 1.0
+    width = group_width * (1 - GAP) / max(len(series), 1)
     for g, group in enumerate(groups):
-        left = drawn.x.at(float(g)) + room * GAP / 2
-        _group_name(drawn, left + room * (1 - GAP) / 2, group, turned)
+        left = drawn.x.at(float(g)) + group_width * GAP / 2
+        _group_name(drawn, left + group_width * (1 - GAP) / 2, group, turned)
         for i, one in enumerate(series):
             if g < len(one.y) and math.isfinite(one.y[g]):
                 _bar(drawn, one, i, g, left + i * width, width, f"{group}, {one.name}")

@@ -135,7 +135,7 @@ class Client:
             return len(text)
 
     async def added(self, path: str, count: int) -> None:
-        """Until so many pods were told of."""
+        """Waits until so many pods were reported."""
         rest, seen = b"", 0
         async with self._session.get(path) as answer:
             async for piece in answer.content.iter_any():
@@ -245,7 +245,7 @@ def measure(plane: ControlPlane, pods: int) -> Plain:
 @click.command()
 @click.option("--pods", default=20_000, show_default=True, help="Pods on nodes.")
 @click.option("--save", type=click.Path(dir_okay=False, path_type=Path), help="Write the record there, too.")
-def doors(pods: int, save: Path | None) -> None:
+def gate_and_webhook(pods: int, save: Path | None) -> None:
     """The edge gate and the webhook under load, as JSON."""
     with scene(pods) as plane:
         click.echo("the cluster stands", err=True)
