@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from muster.engine.core.values import Batch, Bools, Effect, Floats, Hook, Index, NodeSet, Scope, SortedBy, Verdict
+from muster.engine.core.values import Batch, Bools, ClassKey, Effect, Floats, Hook, Index, NodeSet, Scope, Verdict
 
 if TYPE_CHECKING:
     from muster.engine.core.jobs import Job, Shape, Task
@@ -40,7 +40,7 @@ class NodeFilter(Hook):
     def batch(self, task: Task) -> Batch:
         return Batch.SINGLE if self.scope == Scope.CLUSTER else Batch.COLUMNS
 
-    def sorted_by(self, task: Task) -> SortedBy | None:
+    def class_key(self, task: Task) -> ClassKey | None:
         """For CLUSTER terms: what distinguishes nodes when a task is allocated; None: not known."""
         return None
 
@@ -79,7 +79,7 @@ class NodeScorer(Hook):
         """For STATIC terms: is it known, without computing it, that raw is 0 (normalised: the same) everywhere?"""
         return False
 
-    def sorted_by(self, task: Task) -> SortedBy | None:
+    def class_key(self, task: Task) -> ClassKey | None:
         """For CLUSTER terms: as a filter's."""
         return None
 
@@ -98,8 +98,8 @@ class NodeScorer(Hook):
         """Only for `normalised` terms: raw → score, with constants taken over the candidates (never empty)."""
         return raw
 
-    def normalise_sorts(self, task: Task, raw: Floats, candidates: Index) -> Floats:
-        """The same with one entry per sort of node; `candidates`: how many nodes of the sort are candidates."""
+    def normalise_classes(self, task: Task, raw: Floats, candidates: Index) -> Floats:
+        """The same with one entry per node class; `candidates`: how many nodes of the class are candidates."""
         return self.normalise(task, raw, candidates > 0)
 
     def span(self) -> float | None:

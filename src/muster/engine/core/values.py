@@ -102,7 +102,7 @@ class NodeCounts(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class SortedBy:
+class ClassKey:
     """What distinguishes nodes for a term of scope CLUSTER: nodes for which all of it is equal get equal answers."""
 
     codes: tuple[Index, ...] = ()  # per node a number that does not change within the cycle, such as its zone's

@@ -13,7 +13,7 @@ from muster.engine.core.jobs import Task
 from muster.engine.core.nodes import MoveKind, Nodes, NodeView
 from muster.engine.core.shares import Share, ShareScorer, ShareStack
 from muster.engine.core.static import columns
-from muster.engine.placement.node_sorts import SortedAnswers
+from muster.engine.placement.class_answers import ClassAnswers
 from muster.engine.placement.single_columns import MOST, SingleColumns, single_columns
 from muster.engine.placement.static_answers import few_of
 
@@ -296,8 +296,8 @@ class Answers:
         self.placement = placement
         self._cluster_terms = placement.cluster_terms
         self._concerned: list[int] = []  # the positions of the terms of scope CLUSTER that concern the task
-        self._sorted_of: tuple[int, ...] | None = None
-        self._sorted: SortedAnswers | None = None
+        self._classified: tuple[int, ...] | None = None
+        self._by_class: ClassAnswers | None = None
         self.evaluate, self.scores = self.columns.evaluate, self.columns.scores
 
     def batch(self) -> Batch:
@@ -326,24 +326,24 @@ class Answers:
         """Whether a score of scope CLUSTER concerns the task, as `batch` found."""
         return bool(self._concerned) and self._concerned[-1] >= len(self.columns.cluster_filters)
 
-    def sorted(self) -> SortedAnswers | None:
-        """The answers per sort of node with the terms that concern the task, as `batch` found; None: not possible."""
+    def by_class(self) -> ClassAnswers | None:
+        """The answers per node class with the terms that concern the task, as `batch` found; None: not possible."""
         concerned = tuple(self._concerned)
-        if self._sorted_of != concerned:
-            self._sorted_of = concerned
-            self._sorted = self._sort(concerned)
-        return self._sorted
+        if self._classified != concerned:
+            self._classified = concerned
+            self._by_class = self._classify(concerned)
+        return self._by_class
 
-    def _sort(self, concerned: Sequence[int]) -> SortedAnswers | None:
+    def _classify(self, concerned: Sequence[int]) -> ClassAnswers | None:
         terms = [self._cluster_terms[i] for i in concerned]
         if not self.placement.caching or any(raw is not None for _, raw in self.columns.normalised):
             return None
-        sorted_by = [found for term in terms if (found := term.sorted_by(self.task)) is not None]
-        if not terms or len(sorted_by) < len(terms):
+        class_keys = [found for term in terms if (found := term.class_key(self.task)) is not None]
+        if not terms or len(class_keys) < len(terms):
             return None
         filters = [term for term in terms if isinstance(term, NodeFilter)]
         scorers = [term for term in terms if isinstance(term, NodeScorer)]
-        made = SortedAnswers(self, self.placement.fixed_sorts, filters, scorers, sorted_by)
+        made = ClassAnswers(self, self.placement.fixed_classes, filters, scorers, class_keys)
         return made if made.usable else None
 
     def moving_filters(self) -> Iterator[NodeFilter]:

@@ -22,8 +22,8 @@ from muster.engine.core.shares import ShareScorer, Stacks
 from muster.engine.core.static import constraints
 from muster.engine.placement.answers import Answers, ColumnAnswers, FilterTerm, ScoreTerm
 from muster.engine.placement.batch import neighbours, picks
+from muster.engine.placement.class_answers import FixedClasses
 from muster.engine.placement.node_classes import NodeClasses
-from muster.engine.placement.node_sorts import FixedSorts
 from muster.engine.placement.single_columns import ColumnLists
 from muster.engine.placement.static_answers import StaticAnswers
 
@@ -42,7 +42,7 @@ class Placement:
         self.nodes.log.clear()
         self.node_classes = NodeClasses(self.nodes)
         self.column_lists = ColumnLists(self.nodes)
-        self.fixed_sorts = FixedSorts(len(self.nodes))
+        self.fixed_classes = FixedClasses(len(self.nodes))
         self.stacks = Stacks()
         self.gather([], [])
         self.caching = True  # off only in tests: cache on ≡ cache off
@@ -184,9 +184,9 @@ class Placement:
         if within is None and kind == MoveKind.ALLOCATE and (
             how == Batch.SINGLE or (count == 1 and answers.scored_by_other_nodes)
         ):
-            by_sort = answers.sorted()
-            if by_sort is not None:
-                best = by_sort.best(answers.columns.key(kind))
+            by_class = answers.by_class()
+            if by_class is not None:
+                best = by_class.best(answers.columns.key(kind))
                 return [] if best < 0 else [best]
         plain = answers.read_columns_only
         if plain and count == 1 and within is None and size <= 1:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from muster.engine.core.hooks import Batch, Bools
 from muster.engine.core.jobs import Task
-from muster.engine.core.values import SortedBy
+from muster.engine.core.values import ClassKey
 from muster.engine.pod_rules.affinity import PodClass, PodIndex
 from muster.engine.pod_rules.rules import HOSTNAME, SpreadConstraint
 from muster.engine.pod_rules.tally import LabelDomains, Tally
@@ -53,11 +53,11 @@ def batch_of(pod_class: PodClass, spreadings: Sequence[SpreadCounts]) -> Batch:
     return Batch.SINGLE if own else Batch.COLUMNS
 
 
-def sorted_by_domains(spreadings: Sequence[SpreadCounts]) -> SortedBy:
+def class_key_of_domains(spreadings: Sequence[SpreadCounts]) -> ClassKey:
     """Nodes differ by their domains: a constraint that must hold compares the counts of all of them."""
     tallies = [s.tally for s in spreadings if s.tally is not None]
     codes = tuple(s.domains.codes for s in spreadings)
-    return SortedBy(codes, stamp=lambda: tuple([tally.version for tally in tallies]))
+    return ClassKey(codes, stamp=lambda: tuple([tally.version for tally in tallies]))
 
 
 class SpreadIndex:
@@ -100,7 +100,7 @@ class SpreadIndex:
             self._scored[pod_class.rules.id] = found
         return found
 
-    def sorted_by(self, pod_class: PodClass, spreadings: Sequence[SpreadCounts]) -> SortedBy:
+    def class_key(self, pod_class: PodClass, spreadings: Sequence[SpreadCounts]) -> ClassKey:
         """Scored nodes differ by their domains and, by hostname, by what is on the node itself."""
         scored = self.scored(pod_class)
         codes = [] if scored.all() else [self._code(scored)]
@@ -113,7 +113,7 @@ class SpreadIndex:
             else:
                 codes += [] if s.domains.labelled.all() else [s.domains.labelled_codes]
                 counts += [] if s.tally is None else [s.tally]
-        return SortedBy(tuple(codes), tuple(counts), lambda: tuple([tally.version for tally in wide]))
+        return ClassKey(tuple(codes), tuple(counts), lambda: tuple([tally.version for tally in wide]))
 
     def _code(self, mask: Bools) -> NDArray[np.int64]:
         """Returns one and the same array for equal masks."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from muster.engine.core.hooks import Bools
 from muster.engine.core.nodes import Nodes
-from muster.engine.core.values import SortedBy
+from muster.engine.core.values import ClassKey
 
 Codes = NDArray[np.int64]
 
@@ -138,17 +138,17 @@ class Presence:
         return self._tally.some.take(self._tally.domains.codes).astype(np.int64)
 
 
-def sorted_by_presence(tallies: Iterable[Tally]) -> SortedBy:
+def class_key_of_presence(tallies: Iterable[Tally]) -> ClassKey:
     """Nodes differ by their domains, or where these are narrow by whether there is a pod."""
-    found = sorted_by_tallies(tallies)
+    found = class_key_of_tallies(tallies)
     return replace(found, counts=tuple([tally.presence for tally in found.counts if isinstance(tally, Tally)]))
 
 
-def sorted_by_tallies(tallies: Iterable[Tally]) -> SortedBy:
+def class_key_of_tallies(tallies: Iterable[Tally]) -> ClassKey:
     """Nodes differ by their domains, or where these are narrow by the counts there."""
     distinct = {id(tally): tally for tally in tallies}.values()
     wide = [tally for tally in distinct if not tally.domains.narrow]
-    return SortedBy(
+    return ClassKey(
         codes=tuple(tally.domains.codes for tally in wide),
         counts=tuple(tally for tally in distinct if tally.domains.narrow),
         stamp=(lambda: tuple([tally.version for tally in wide])) if wide else None,

@@ -12,11 +12,11 @@ from muster.engine.core.hooks import Batch, Bools, Floats, Scope
 from muster.engine.core.jobs import Task
 from muster.engine.core.nodes import NodeView
 from muster.engine.core.static import columns
-from muster.engine.core.values import SortedBy
+from muster.engine.core.values import ClassKey
 from muster.engine.pod_rules.affinity import PodClass, PodIndex
 from muster.engine.pod_rules.rules import HOSTNAME
 from muster.engine.pod_rules.spread import SpreadCounts, SpreadIndex, batch_of
-from muster.engine.pod_rules.tally import Tally, sorted_by_tallies
+from muster.engine.pod_rules.tally import Tally, class_key_of_tallies
 from muster.plugins.nodeorder.weighted import Weighted
 
 Numbers = NDArray[np.int64]
@@ -74,8 +74,8 @@ class PodAffinity(Weighted):
             return Batch.SKIP
         return own
 
-    def sorted_by(self, task: Task) -> SortedBy:
-        return sorted_by_tallies(tally for tally, _ in self._ask(task)[1])
+    def class_key(self, task: Task) -> ClassKey:
+        return class_key_of_tallies(tally for tally, _ in self._ask(task)[1])
 
     def raw(self, task: Task, nodes: NodeView) -> Floats:
         total = np.zeros(len(nodes), np.int64)
@@ -126,45 +126,45 @@ class TopologySpread(Weighted):
         pod_class, soft = found
         return batch_of(pod_class, soft)
 
-    def sorted_by(self, task: Task) -> SortedBy:
+    def class_key(self, task: Task) -> ClassKey:
         found = self._ask(task)
-        return SortedBy() if found is None else self._spread.sorted_by(*found)
+        return ClassKey() if found is None else self._spread.class_key(*found)
 
     def raw(self, task: Task, nodes: NodeView) -> Floats:
         found = self._ask(task)
         if found is None:
             return np.zeros(len(nodes))
         pod_class, soft = found
-        sort: Numbers = np.zeros(len(nodes), np.int64)
+        class_of: Numbers = np.zeros(len(nodes), np.int64)
         for spreading in soft:
             codes = columns(spreading.domains.codes, nodes)
             if spreading.constraint.key == HOSTNAME:
                 codes = np.where(codes != spreading.domains.absent, 1 + _own_counts(spreading, nodes), 0)
-            sort *= _sorts(spreading)
-            sort += codes
-        return np.where(columns(self._spread.scored(pod_class), nodes), sort, -1).astype(np.float64)
+            class_of *= _class_count(spreading)
+            class_of += codes
+        return np.where(columns(self._spread.scored(pod_class), nodes), class_of, -1).astype(np.float64)
 
     def normalise(self, task: Task, raw: Floats, candidates: Bools) -> Floats:
         found = self._ask(task)
-        sort = raw.astype(np.int64)
-        inside = candidates & (sort >= 0)
+        class_of = raw.astype(np.int64)
+        inside = candidates & (class_of >= 0)
         if found is None or not inside.any():
             return np.zeros(len(raw))
         soft = found[1]
-        known, at = _table(sort, math.prod(_sorts(s) for s in soft))
+        known, at = _table(class_of, math.prod(_class_count(s) for s in soft))
         here = np.zeros(len(known), np.bool_)
         here[at[inside]] = True
-        return np.where(sort < 0, 0.0, self._normalise(soft, known, here, int(inside.sum()))[at]) * self.weight
+        return np.where(class_of < 0, 0.0, self._normalise(soft, known, here, int(inside.sum()))[at]) * self.weight
 
-    def normalise_sorts(self, task: Task, raw: Floats, candidates: Numbers) -> Floats:
+    def normalise_classes(self, task: Task, raw: Floats, candidates: Numbers) -> Floats:
         found = self._ask(task)
-        sort = raw.astype(np.int64)
-        inside = (candidates > 0) & (sort >= 0)
+        class_of = raw.astype(np.int64)
+        inside = (candidates > 0) & (class_of >= 0)
         if found is None or not inside.any():
             return np.zeros(len(raw))
-        known = np.maximum(sort, 0)
+        known = np.maximum(class_of, 0)
         scores = self._normalise(found[1], known, inside, int(candidates[inside].sum()))
-        return np.where(sort < 0, 0.0, scores) * self.weight
+        return np.where(class_of < 0, 0.0, scores) * self.weight
 
     def _normalise(self, soft: Sequence[SpreadCounts], known: Numbers, here: Bools, candidates: int) -> Floats:
         scores = self._scores(soft, known, here, candidates)
@@ -175,11 +175,11 @@ class TopologySpread(Weighted):
 
     @staticmethod
     def _scores(soft: Sequence[SpreadCounts], known: Numbers, here: Bools, candidates: int) -> Numbers:
-        """Returns the rounded weighted count per sort of node; `here` are the sorts among the candidates."""
+        """Returns the rounded weighted count per node class; `here` are the classes among the candidates."""
         total = np.zeros(len(known))
         rest, parts = known, []
         for spreading in reversed(soft):
-            rest, code = np.divmod(rest, _sorts(spreading))
+            rest, code = np.divmod(rest, _class_count(spreading))
             parts.append(code)
         for spreading, code in zip(soft, reversed(parts), strict=True):
             c = spreading.constraint
@@ -201,16 +201,16 @@ def _own_counts(spreading: SpreadCounts, nodes: NodeView) -> Numbers:
     return columns(spreading.tally.counts[:-1], nodes).astype(np.int64)
 
 
-def _sorts(spreading: SpreadCounts) -> int:
-    """Returns how many sorts of nodes one constraint distinguishes."""
+def _class_count(spreading: SpreadCounts) -> int:
+    """Returns how many node classes one constraint distinguishes."""
     if spreading.constraint.key == HOSTNAME:
         return 2 + (0 if spreading.tally is None else int(spreading.tally.counts.max()))
     return spreading.domains.absent + 1
 
 
-def _table(sort: Numbers, most: int) -> tuple[Numbers, Numbers]:
-    """Returns the sorts for the table, and the sort of each node."""
+def _table(class_of: Numbers, most: int) -> tuple[Numbers, Numbers]:
+    """Returns the classes for the table, and the class of each node."""
     if most <= _MAX_TABLE_SIZE:
-        return np.arange(most), sort
-    known, at = np.unique(np.maximum(sort, 0), return_inverse=True)
+        return np.arange(most), class_of
+    known, at = np.unique(np.maximum(class_of, 0), return_inverse=True)
     return known, at

@@ -14,10 +14,10 @@ from muster.engine.core.hooks import Batch, Bools, NodeFilter, Reason, Scope, Ve
 from muster.engine.core.jobs import Task
 from muster.engine.core.nodes import MoveKind, NodeView
 from muster.engine.core.static import columns
-from muster.engine.core.values import SortedBy
+from muster.engine.core.values import ClassKey
 from muster.engine.pod_rules.affinity import PodClass, PodIndex
-from muster.engine.pod_rules.spread import SpreadIndex, batch_of, sorted_by_domains
-from muster.engine.pod_rules.tally import Tally, sorted_by_presence
+from muster.engine.pod_rules.spread import SpreadIndex, batch_of, class_key_of_domains
+from muster.engine.pod_rules.tally import Tally, class_key_of_presence
 
 AFFINITY = Reason("pod-affinity", "node(s) didn't match pod affinity rules", resolvable=False)
 ANTI_AFFINITY = Reason("pod-anti-affinity", "node(s) didn't match pod anti-affinity rules")
@@ -91,12 +91,12 @@ class InterPodAffinity(NodeFilter):
             return Batch.COLUMNS
         return Batch.SKIP
 
-    def sorted_by(self, task: Task) -> SortedBy:
+    def class_key(self, task: Task) -> ClassKey:
         found = self._ask(task)
         if found is None:
-            return SortedBy()
+            return ClassKey()
         asked = found[1]
-        tallies = sorted_by_presence([*asked.affinity, *asked.anti, *asked.against])
+        tallies = class_key_of_presence([*asked.affinity, *asked.anti, *asked.against])
         if not asked.affinity:
             return tallies
 
@@ -104,7 +104,7 @@ class InterPodAffinity(NodeFilter):
             return tallies.stamp() if tallies.stamp else 0, any(tally.pods for tally in asked.affinity)
 
         labelled = [tally.domains.labelled_codes for tally in asked.affinity if tally.domains.narrow]
-        return SortedBy((*tallies.codes, *labelled), tallies.counts, stamp)
+        return ClassKey((*tallies.codes, *labelled), tallies.counts, stamp)
 
     def filter(self, task: Task, nodes: NodeView) -> Verdict:
         found = self._ask(task, nodes.kind)
@@ -170,11 +170,11 @@ class TopologySpread(NodeFilter):
             return Batch.SKIP
         return batch_of(pod_class, self._spread.hard(task, pod_class))
 
-    def sorted_by(self, task: Task) -> SortedBy:
+    def class_key(self, task: Task) -> ClassKey:
         pod_class = self._ask(task)
         if pod_class is None or pod_class.rules.spread_fault:
-            return SortedBy()
-        return sorted_by_domains(self._spread.hard(task, pod_class))
+            return ClassKey()
+        return class_key_of_domains(self._spread.hard(task, pod_class))
 
     def filter(self, task: Task, nodes: NodeView) -> Verdict:
         pod_class = self._ask(task)

@@ -204,7 +204,7 @@ def test_without_the_replica_set_itself_nothing_is_spread_by_default() -> None:
 
 
 def test_many_domains_are_distinguished_like_few() -> None:
-    """More sorts of nodes than are tabled outright."""
+    """More node classes than the table has entries for."""
     nodes = [host(f"n{i}", f"z{i % 70}") for i in range(140)]
     running = [app(f"p{i}", "foo", on=f"n{i % 7}", labels={"k": "v"}) for i in range(420)]
     both = [BY_ZONE, BY_HOST]

@@ -1,4 +1,4 @@
-"""Pods that ask about each other land on the same nodes whether nodes are scored one by one or by sort."""
+"""Pods with rules about each other land on the same nodes whether nodes are scored one by one or by class."""
 
 from __future__ import annotations
 
@@ -86,6 +86,6 @@ def _landed(state: State, steps: list[int], caching: bool) -> list[tuple[str, in
 
 @examples(200)
 @given(_objects(), st.lists(st.integers(0, 5), min_size=1, max_size=10))
-def test_scores_by_sort_are_the_scores(objects: list[Any], steps: list[int]) -> None:
+def test_scores_by_class_are_the_scores(objects: list[Any], steps: list[int]) -> None:
     state = cluster(*objects)
     assert _landed(state, steps, caching=True) == _landed(state, steps, caching=False)

@@ -1,9 +1,9 @@
-"""Scores nodes per sort, for terms whose answers depend on pods on other nodes.
+"""Scores nodes per node class, for terms whose answers depend on pods on other nodes.
 
 After each placement such a term may answer differently for every node: the zone has one more pod, the largest count has
-grown. But most nodes are of a few sorts, such as "zone a, one pod of the Deployment on it", and the term treats all
-nodes of a sort alike (`SortedBy`). The terms are therefore asked about one node of each sort, with their own code, and
-only if something that they depend on has changed. A placement changes the sort of one node.
+grown. But most nodes are of a few classes, such as "zone a, one pod of the Deployment on it", and the term treats all
+nodes of a class alike (`ClassKey`). The terms are therefore asked about one node of each class, with their own code,
+and only if something that they depend on has changed. A placement changes the class of one node.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ import numpy as np
 from muster.engine.core.hooks import Bools, Floats, Index, NodeFilter, NodeScorer
 from muster.engine.core.jobs import Task
 from muster.engine.core.nodes import Nodes
-from muster.engine.core.values import NodeCounts, SortedBy
+from muster.engine.core.values import ClassKey, NodeCounts
 
 if TYPE_CHECKING:
     from muster.engine.placement.answers import Answers
 
 _MAX_FIXED = 1024  # with more combinations of domains, evaluating every node is as fast
-_MAX_SORTS = 4096
+_MAX_CLASSES = 4096
 _MAX_REPAIRS = 64  # changed nodes that are looked up one by one
 _NOTHING = float("-inf")
 
 
-class FixedSorts:
-    """The part of the sorts that does not change within a cycle: combinations of domains, as numbers from 0."""
+class FixedClasses:
+    """The part of the classes that does not change within a cycle: combinations of domains, as numbers from 0."""
 
     def __init__(self, node_count: int) -> None:
         self._count = node_count
@@ -47,7 +47,7 @@ class FixedSorts:
             # The arrays are kept, or another one might get the id of one of them.
             kept = (tuple(distinct.values()), joint, joint.tolist(), size)
             found = self._known[tuple(distinct)] = None if size > _MAX_FIXED else kept
-        assert not isinstance(found, FixedSorts)
+        assert not isinstance(found, FixedClasses)
         return None if found is None else found[1:]
 
 
@@ -60,29 +60,29 @@ def _compress(numbers: Index, size: int) -> tuple[Index, int]:
     return (np.cumsum(used) - 1)[numbers], int(np.count_nonzero(used))
 
 
-class SortedAnswers:
+class ClassAnswers:
     """The answers of all terms for the tasks of one signature that are allocated, on all nodes."""
 
     def __init__(
-        self, answers: Answers, fixed_sorts: FixedSorts, filters: Sequence[NodeFilter], scorers: Sequence[NodeScorer],
-        sorted_by: Sequence[SortedBy],
+        self, answers: Answers, fixed_classes: FixedClasses, filters: Sequence[NodeFilter],
+        scorers: Sequence[NodeScorer], class_keys: Sequence[ClassKey],
     ) -> None:  # fmt: skip
         self._task = answers.task
         self._nodes: Nodes = answers.nodes
         self._filters = filters
         self._scorers = scorers
-        self._stamps = [each.stamp for each in sorted_by if each.stamp is not None]
-        self._counts: list[NodeCounts] = list({id(c): c for each in sorted_by for c in each.counts}.values())
-        fixed = fixed_sorts.of([codes for each in sorted_by for codes in each.codes])
+        self._stamps = [each.stamp for each in class_keys if each.stamp is not None]
+        self._counts: list[NodeCounts] = list({id(c): c for each in class_keys for c in each.counts}.values())
+        fixed = fixed_classes.of([codes for each in class_keys for codes in each.codes])
         self.usable = fixed is not None
         if fixed is not None:
             self._fixed, self._fixed_list, self._fixed_count = fixed
         self._cursor = -1  # how much of the log of changes is known; −1: nothing
-        self._sorts: dict[tuple[int, ...], int] = {}
+        self._classes: dict[tuple[int, ...], int] = {}
         self._stamp: Hashable = None
-        self._table: Floats = np.empty(0)  # the score of each sort; −inf: refused
+        self._table: Floats = np.empty(0)  # the score of each class; −inf: refused
         self._scores: list[float] = []  # the same as a list
-        self._changes = 0  # grows when a sort gains its first candidate or loses its last, or a node becomes one or not
+        self._changes = 0  # grows when a class gains its first candidate or loses its last, or a node becomes one
 
     def best(self, key: Floats) -> int:
         """Returns the first node with the highest score; −1: none fits. `key`: the answers without these terms."""
@@ -90,7 +90,7 @@ class SortedAnswers:
             return -1
         log = self._nodes.log
         changed = set(log[self._cursor :]) if self._cursor >= 0 else set()
-        if self._cursor < 0 or len(changed) > _MAX_REPAIRS or len(self._sorts) > _MAX_SORTS:
+        if self._cursor < 0 or len(changed) > _MAX_REPAIRS or len(self._classes) > _MAX_CLASSES:
             self._divide(key)
             stale = True
         else:
@@ -99,18 +99,18 @@ class SortedAnswers:
             stale = False
         self._cursor = len(log)
         if self._refresh() or stale:
-            self._total: Floats = key + self._table.take(self._sort)
+            self._total: Floats = key + self._table.take(self._class_of)
         else:
-            table, sort, total = self._scores, self._sort, self._total
+            table, node_class, total = self._scores, self._class_of, self._total
             for node in changed:
-                total[node] = key[node] + table[sort[node]]
+                total[node] = key[node] + table[node_class[node]]
         best = int(self._total.argmax())
         return best if self._total[best] > _NOTHING else -1
 
-    # --- the sort of each node
+    # --- the class of each node
 
     def _divide(self, key: Floats) -> None:
-        """Finds the sort of every node."""
+        """Finds the class of every node."""
         numbers, size = self._fixed, self._fixed_count
         parts = [self._fixed]
         for count in self._counts:
@@ -121,27 +121,27 @@ class SortedAnswers:
             least, most = int(own.min()), int(own.max())
             numbers, size = _compress(numbers * (most - least + 1) + (own - least), size * (most - least + 1))
             parts.append(own)
-        self._sort: Index = numbers if numbers is not self._fixed else numbers.copy()
+        self._class_of: Index = numbers if numbers is not self._fixed else numbers.copy()
         self._is_candidate: Bools = key > _NOTHING
-        self._held: list[int] = np.bincount(self._sort[self._is_candidate], minlength=size).tolist()
+        self._held: list[int] = np.bincount(self._class_of[self._is_candidate], minlength=size).tolist()
         representative = np.zeros(size, np.int64)
-        representative[self._sort] = np.arange(len(self._sort))
+        representative[self._class_of] = np.arange(len(self._class_of))
         self._representative: list[int] = representative.tolist()
         identities = zip(*(part[representative].tolist() for part in parts), strict=True)
-        self._sorts = {identity: sort for sort, identity in enumerate(identities)}
+        self._classes = {identity: node_class for node_class, identity in enumerate(identities)}
         self._scores = []
         self._stamp = None
 
     def _move(self, node: int, candidate: bool) -> None:
-        """Finds the sort of a changed node, and counts it there if it is a candidate."""
+        """Finds the class of a changed node, and counts it there if it is a candidate."""
         identity = (self._fixed_list[node], *[count.on(node) for count in self._counts])
-        new = self._sorts.get(identity)
+        new = self._classes.get(identity)
         if new is None:
-            new = self._sorts[identity] = len(self._sorts)
+            new = self._classes[identity] = len(self._classes)
             self._held.append(0)
             self._representative.append(node)
             self._changes += 1
-        old, held = int(self._sort[node]), self._held
+        old, held = int(self._class_of[node]), self._held
         was = bool(self._is_candidate[node])
         if was != candidate:
             self._changes += 1
@@ -152,12 +152,12 @@ class SortedAnswers:
         if candidate:
             self._changes += held[new] == 0
             held[new] += 1
-        self._sort[node] = new
+        self._class_of[node] = new
 
-    # --- the score of each sort
+    # --- the score of each class
 
     def _refresh(self) -> bool:
-        """Computes the scores of the sorts again if something has changed; returns whether a score has."""
+        """Computes the scores of the classes again if something has changed; returns whether a score has."""
         held = self._held
         stamp = (
             self._changes,
@@ -167,21 +167,21 @@ class SortedAnswers:
         if stamp == self._stamp:
             return False
         self._stamp = stamp
-        present = [sort for sort, count in enumerate(held) if count]
+        present = [node_class for node_class, count in enumerate(held) if count]
         scores = [_NOTHING] * len(held)
         if present:
-            for sort, score in zip(present, self._evaluate(present), strict=True):
-                scores[sort] = score
+            for node_class, score in zip(present, self._evaluate(present), strict=True):
+                scores[node_class] = score
         if scores == self._scores:
             return False
         self._scores, self._table = scores, np.array(scores)
         return True
 
     def _evaluate(self, present: list[int]) -> list[float]:
-        """Asks the terms about one node of each of these sorts."""
+        """Asks the terms about one node of each of these classes."""
         task: Task = self._task
-        view = self._nodes.some(np.array([self._member(sort) for sort in present]))
-        candidates: Index = np.array([self._held[sort] for sort in present])
+        view = self._nodes.some(np.array([self._member(node_class) for node_class in present]))
+        candidates: Index = np.array([self._held[node_class] for node_class in present])
         for term in self._filters:
             candidates[term.filter(task, view).code > 0] = 0
         at = candidates > 0
@@ -194,15 +194,15 @@ class SortedAnswers:
             inside = raw[at]
             if inside.min() == inside.max():
                 continue
-            part = scorer.normalise_sorts(task, raw, candidates)
+            part = scorer.normalise_classes(task, raw, candidates)
             total, first = part if first else total + part, False
         total = np.where(at, total, _NOTHING)
         scores: list[float] = total.tolist()
         return scores
 
-    def _member(self, sort: int) -> int:
-        node = self._representative[sort]
-        if self._sort[node] != sort:
-            # The last one: among equal nodes the first is taken next, and leaves the sort.
-            node = self._representative[sort] = int(np.flatnonzero(self._sort == sort)[-1])
+    def _member(self, node_class: int) -> int:
+        node = self._representative[node_class]
+        if self._class_of[node] != node_class:
+            # The last one: among equal nodes the first is taken next, and leaves the class.
+            node = self._representative[node_class] = int(np.flatnonzero(self._class_of == node_class)[-1])
         return node
