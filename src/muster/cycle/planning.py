@@ -53,11 +53,12 @@ def plan_of(session: Session) -> Plan:
         for job in {**session.state.unsettled.jobs, **session.active}.values():
             jobs.add(job)
         return plan
-    for job in session.state.jobs.values():
-        if job.settled != job.generation:
-            jobs.add(job)
-        elif job.tasks:
-            plan.conditions[job.key] = _READY
+    for job in [job for job in session.state.jobs.values() if job.settled != job.generation]:
+        jobs.add(job)
+    for key in session.state.objects["PodGroup"]:
+        settled = session.state.jobs.get(key)
+        if settled is not None and settled.settled == settled.generation and settled.tasks:
+            plan.conditions[key] = _READY
     for key, reason in session.state.set_aside.items():
         plan.reasons[key] = PodReason(reason.code, reason.message())
     return plan
@@ -147,8 +148,8 @@ class PlannedJobs:
 def _report(session: Session, job: Job, plan: Plan, waiting: list[Task], ready: bool) -> None:
     """Adds the reasons of the job's pods and the condition of its group to the plan."""
     if job.tasks and not waiting:
-        if ready:
-            plan.conditions[job.key] = _READY
+        if ready and job.key in session.state.objects["PodGroup"]:
+            plan.conditions[job.key] = _READY  # only an object has conditions
         return
     gang = gang_line(job, waiting) if waiting and not ready else ""
     is_gang = max(job.min_available, job.roles_total) > 1

@@ -28,8 +28,9 @@ from muster.scheduler.status_writer import StatusWriter
 T = TypeVar("T")
 
 # One cycle handles all changes that arrive within the gap. A cycle's cost grows with the cluster, not with the changes:
-# in a stream of new pods the cycles take a third of the time at most, the rest is for watches and bindings.
-MIN_GAP_S, MAX_GAP_S, GAP_PER_CYCLE = 0.05, 1.0, 2.0
+# in a stream of new pods the cycles take a third of the time at most, the rest is for watches and bindings. A pod that
+# comes alone does not wait.
+MIN_GAP_S, MAX_GAP_S, GAP_PER_CYCLE = 0.1, 1.0, 2.0
 # A cycle that decides little for its cost shows that the pending pods cannot be served yet. Events that do not change
 # that (pods that start, statuses) come in large numbers, and the next cycle considers them together.
 GAP_PER_IDLE_CYCLE = 8.0
