@@ -7,6 +7,7 @@ from unittest.mock import patch
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from muster.actions import cheapest_victims
 from muster.config.types import Config
@@ -48,7 +49,11 @@ def test_shortcuts_change_nothing(cluster: Cluster, config: Config) -> None:
 
 @pytest.mark.parametrize("compatibility", ["", "volcano"])
 @given(
-    cluster=clusters(crowded=True), config=configurations(first=("priority", "gang", "conformance"), actions=EVICTING)
+    cluster=clusters(crowded=True),
+    config=st.one_of(
+        # With drf in the first tier, whom the tiers name depends on the claimer.
+        configurations(first=("priority", "gang", "conformance", *more), actions=EVICTING) for more in ((), ("drf",))
+    ),
 )
 @examples(150)
 def test_shortcuts_change_no_eviction(compatibility: str, cluster: Cluster, config: Config) -> None:

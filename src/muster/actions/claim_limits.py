@@ -11,7 +11,7 @@ from muster.actions.victim_pool import Amounts, VictimPool
 from muster.engine.core.hooks import NodeSet
 from muster.engine.core.jobs import Task
 from muster.engine.core.session import Session
-from muster.engine.evictions.claim import Claim, Units
+from muster.engine.evictions.claim import PREEMPT, Claim, Units
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,13 @@ def given_enough(session: Session, units: Units, claim: Claim, pool: VictimPool)
     alike = len({session.signature(task) for task in claim.tasks}) == 1
     usable = session.placement.answers(first).static if alike else np.ones(len(nodes), np.bool_)
     freed = nodes.everything().account(pool.everything())
-    for name, most in pool.gives_at_most(units, claim).items():
+    gives = pool.gives_at_most(units, claim)
+    if alike and claim.rule == PREEMPT and any(
+        used.get(name, 0) + claim.request[name] - most > max(limit.get(name, 0), used.get(name, 0))
+        for used, limit in session.usage(claim.queue) for name, most in gives.items()
+    ):  # fmt: skip
+        return False  # the queue would exceed its limit, whoever is evicted
+    for name, most in gives.items():
         row = nodes.axis.rows[name]
         free = np.maximum(nodes.future_idle[row], 0)[usable]
         amount = first.shape.amounts.get(name, 0)

@@ -149,7 +149,17 @@ class Claims:
             return None
         if within or len({(task.shape.id, task.priority) for task in tasks}) > 1 or mixed(self.session, tasks):
             return None
-        return (job.queue_name, self.session.signature(tasks[0]), tasks[0].priority, self.units.priority(job))
+        named = self._named_for(tasks[0])
+        return (job.queue_name, self.session.signature(tasks[0]), tasks[0].priority, self.units.priority(job), named)
+
+    def _named_for(self, task: Task) -> tuple[object, ...]:
+        """Returns on what it depends, besides the queue and the priority, whom the tiers name for a claimer."""
+        job = task.job
+        if self._opinions.names_all:
+            return ()
+        if job is None or job.waiting or not self.session.equal_answers:
+            return (task.key,)
+        return (task.shape.id, *sorted(job.allocated.items()))
 
     def _admitted_claims(
         self, job: Job, tasks: list[Task], gang: bool, limits: SearchLimits, *, alike: bool
@@ -220,13 +230,14 @@ class Claims:
         return Claim(self.rule, job, job.queue, tasks, resort, within=limits.within, spared=limits.spared)
 
     def pool(self, claim: Claim) -> VictimPool:
-        """Returns the pool of possible victims; claims of one queue and priority share it."""
+        """Returns the pool of possible victims; claims for which it is the same share it."""
         queues = giving(self.session, self.units, claim)
         takes_promises = claim.last_resort and self.rule != RECLAIM
-        if claim.within or claim.spared or takes_promises or not self._opinions.names_all:
+        if claim.within or claim.spared or takes_promises:
             return VictimPool(self.session, self.units, self._opinions, claim, queues)
         priorities = (claim.priority, claim.pod_priority)
-        kind = (claim.queue.name, *priorities, claim.last_resort, *(queue.name for queue in queues))
+        names = tuple(queue.name for queue in queues)
+        kind = (claim.queue.name, *priorities, claim.last_resort, names, self._named_for(claim.tasks[0]))
         pool = self._pools.get(kind)
         if pool is None or not pool.current():
             pool = self._pools[kind] = VictimPool(self.session, self.units, self._opinions, claim, queues)

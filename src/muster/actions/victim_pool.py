@@ -42,10 +42,15 @@ class VictimPool:
         self.known: dict[tuple[int, int, bool], tuple[dict[int, Cost | None], int]] = {}  # for `cheapest_victims`
         self._since = len(session.committed)
         self._within = claim.within
-        self._able = able
+        self._names_all = opinions.names_all
         # Jobs of which every pod that has a node may be evicted.
         self._complete = {job.key: tasks for job, tasks in able if _all_that_hold(units, job, tasks)}
         self._some = {task.key for job, tasks in able if job.key not in self._complete for task in tasks}  # of others
+        # How many pods of each job may be evicted: all of them together, or those above its minimum one by one.
+        self._able = [
+            (job, tasks, len(tasks) if job.key in self._complete and not claim.within else units.surplus(job))
+            for job, tasks in able
+        ]
         self.promises = takeable_promises(session, units, claim)  # by node
         promised = {unit.priority for some in self.promises.values() for unit in some}
         self.levels: list[int] = sorted({task.priority for task in self.tasks} | promised)
@@ -60,8 +65,8 @@ class VictimPool:
     def current(self) -> bool:
         """Applies the evictions that were committed meanwhile; returns False if the pool must be rebuilt."""
         committed = self.session.committed
-        if len(committed) < self._since:
-            return False  # a promise was withdrawn
+        if len(committed) < self._since or (len(committed) > self._since and not self._names_all):
+            return False  # a promise was withdrawn, or the tiers may name others now
         for move in committed[self._since :]:
             if move.kind == MoveKind.EVICT and self._is_candidate(move.task):
                 for level, freed in self._freed.items():
@@ -89,8 +94,11 @@ class VictimPool:
 
     def _of(self, queue: str) -> dict[Shape, int]:
         if not self._shapes:
-            for job, tasks in self._able:
-                self._shapes.setdefault(job.queue_name, Counter()).update([task.shape for task in tasks])
+            for job, tasks, most in self._able if self.tasks else ():
+                counts = Counter([task.shape for task in tasks])
+                if most < len(tasks):
+                    counts = Counter({shape: min(count, most) for shape, count in counts.items() if most})
+                self._shapes.setdefault(job.queue_name, Counter()).update(counts)
         return self._shapes.get(queue, {})
 
     def _ratio(self, queue: str, name: str, by: str) -> float:

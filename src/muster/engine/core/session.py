@@ -85,6 +85,7 @@ class Session:
         """
         state.refresh()
         self.explains = explains
+        self.equal_answers = equal_answers
         self.turns = turns
         self.state = state
         self.config = config
