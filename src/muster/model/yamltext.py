@@ -12,10 +12,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import yaml
 
 from muster.model.collector import collector_paused
 from muster.model.jsontext import CONTENT, Decode, json_object, json_values
+from muster.model.yamlentries import EntryReader
 from muster.model.yamlevents import MAX_ALIASED, MAX_DEPTH, YamlError, read_events, resolve
 
 __all__ = [
@@ -101,11 +103,17 @@ def load_each(text: str, name: str, decode: Decode | None = None) -> Iterator[Do
                 yield Document(value, name, line + 1, text[start:end], line)
             return
     line = 0
+    entries = EntryReader()
     for part in _parts(text):
         json = None if decode is None else _JSON.match(part)
         value = None if json is None else _json(part[json.end() :], decode)
+        read = None if decode is None or json is not None else entries.read(part)
         if json is not None and value is not None:
             yield Document(value, name, line + json[0].count("\n") + 1, part, line)
+        elif decode is not None and read is not None:
+            data, before = read
+            value = decode(data, "", "")
+            yield Document(msgspec.json.decode(data) if value is None else value, name, line + before + 1, part, line)
         else:
             try:
                 for index, (value, at) in enumerate(read_events(part, name, line)):
