@@ -123,11 +123,15 @@ class EmbeddedCluster:
             # Only what an object is now counts; it comes in the order of its last change.
             last.pop((event.kind, event.key), None)
             last[event.kind, event.key] = event
+        pods: dict[str, Object] = {}
         for (kind, key), event in last.items():
             if event.change == Change.DELETED:
                 state.remove(kind, key)
+            elif kind == "Pod":
+                pods[key] = event.object
             else:
                 state.upsert(kind, key, event.object)
+        state.upsert_pods(pods)
 
 
 @dataclass(slots=True)

@@ -134,7 +134,7 @@ def drift(state: State) -> int:
     state.refresh()
     nodes = type(state.nodes)(state.axis, state.nodes.objects)
     here = [t for t in state.tasks.values() if 0 <= t.node < len(nodes) and t.key in state.nodes.on[t.node]]
-    nodes.observe_all(here)
+    nodes.observe(here, 1)
     return int((nodes.rows != state.nodes.rows).sum())
 
 

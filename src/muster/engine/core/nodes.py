@@ -288,36 +288,10 @@ class Nodes:
         delta = self.delta(shape, kind)
         if kind == MoveKind.PIPELINE:
             self.pipelined += sign * len(nodes)
-        if len(nodes) == 1:
-            node = nodes[0]
-            self.rows[:, node] += delta if sign > 0 else -delta
-            self.log.append(node)
-            return
-        counts = Counter(nodes)
-        if len(counts) <= _FEW:
-            for node, count in counts.items():
-                self.rows[:, node] += delta * (sign * count)
-        else:
-            self.rows[:, list(counts)] += delta[:, None] * (sign * np.array(list(counts.values())))
-        self.log.extend(counts)
+        self._add(delta, nodes, sign)
 
-    def observe(self, task: Task, sign: int) -> None:
-        """Adds (+1) or removes (−1) a task that the cluster reports on a node, outside any cycle."""
-        self._hold(task.shape.shared(self.axis), (task.node,))
-        delta = self.delta(task.shape, MoveKind.ALLOCATE).copy()
-        if task.status == Status.RELEASING:
-            size = self.axis.size
-            delta[size : 2 * size] = 0  # its resources are already being released
-        self.rows[:, task.node] += sign * delta
-        self.log.append(task.node)
-        self.changes[task.node] += 1
-        if sign > 0:
-            self.on[task.node][task.key] = task
-        else:
-            self.on[task.node].pop(task.key, None)
-
-    def observe_all(self, tasks: list[Task]) -> None:
-        """Adds many tasks at once, for a cluster that is read as a whole: one addition per shape and status."""
+    def observe(self, tasks: Iterable[Task], sign: int) -> None:
+        """Adds (+1) or removes (−1) tasks that the cluster reports on nodes, outside any cycle."""
         groups: dict[tuple[Shape, bool], list[int]] = {}
         shape, status, nodes = None, None, []
         for task in tasks:
@@ -325,17 +299,35 @@ class Nodes:
                 shape, status = task.shape, task.status
                 nodes = groups.setdefault((shape, status == Status.RELEASING), [])
             nodes.append(task.node)
-            self.on[task.node][task.key] = task
+            if sign > 0:
+                self.on[task.node][task.key] = task
+            else:
+                self.on[task.node].pop(task.key, None)
         for (shape, releasing), nodes in groups.items():
-            if shared := shape.shared(self.axis):
-                self._hold(shared, set(nodes))
-            delta = self.delta(shape, MoveKind.ALLOCATE).copy()
+            self._hold(shape.shared(self.axis), nodes)
+            delta = self.delta(shape, MoveKind.ALLOCATE)
             if releasing:
-                delta[self.axis.size : 2 * self.axis.size] = 0
-            counts = np.bincount(nodes, minlength=len(self))
-            changed = np.flatnonzero(counts)
-            self.rows[:, changed] += delta[:, None] * counts[changed][None, :]
-            self.changes[changed] += 1
+                size = self.axis.size
+                delta = delta.copy()
+                delta[size : 2 * size] = 0  # its resources are already being released
+            self.changes[self._add(delta, nodes, sign)] += 1
+
+    def _add(self, delta: Vector, nodes: Sequence[int], sign: int) -> list[int]:
+        """Adds a delta to the columns of nodes, of which one may be named several times; returns the nodes."""
+        if len(nodes) == 1:
+            node = nodes[0]
+            self.rows[:, node] += delta if sign > 0 else -delta
+            self.log.append(node)
+            return [node]
+        counts = Counter(nodes)
+        index = list(counts)
+        if len(index) <= _FEW:
+            for node, count in counts.items():
+                self.rows[:, node] += delta * (sign * count)
+        else:
+            self.rows[:, index] += delta[:, None] * (sign * np.array(list(counts.values())))
+        self.log.extend(index)
+        return index
 
     def grow(self) -> None:
         """Adds rows of zeros for resources that the axis has learned."""

@@ -74,14 +74,18 @@ class State:
         for key in root_jobs(self.objects):
             self._read_native_job(key)
         with collector_paused():
-            self._load_pods(objects.get("Pod", {}))
+            self.upsert_pods(objects.get("Pod", {}))
 
-    def _load_pods(self, pods: Mapping[str, Object]) -> None:
+    def upsert_pods(self, pods: Mapping[str, Object]) -> None:
+        """Pods came or changed."""
         on_nodes = []
         tally: dict[tuple[Job, Shape, Status], int] = {}  # equal tasks of a job are counted together
         like: Task | None = None  # pods of one group mostly follow each other: they are read like the first of them
         for key, pod in pods.items():
             assert isinstance(pod, Pod)
+            was = None
+            if key in self.tasks or key in self.set_aside:
+                was = self._remove_task(key)
             task = self._read_task(key, pod, like)
             if task is None:
                 continue
@@ -93,30 +97,20 @@ class State:
                 job.adopt(task)
                 same = (job, task.shape, task.status)
                 tally[same] = tally.get(same, 0) + 1
+                if was is not None and job is not was and job.key == was.key and was.phase == "Inqueue":
+                    # The group in memory of one pod is rebuilt with it; its admission stays.
+                    job.phase = was.phase if job.is_pending else job.phase
             if task.node >= 0 and task.status in ON_NODE:
                 on_nodes.append(task)
         for (job, shape, status), n in tally.items():
             job.tally(shape, status, n)
         self.nodes.grow()
-        self.nodes.observe_all(on_nodes)
+        self.nodes.observe(on_nodes, 1)
 
     def upsert(self, kind: str, key: str, object: Object) -> None:
         """An object came or changed."""
         if isinstance(object, Pod):
-            before = self.tasks.get(key)
-            was = before.job if before is not None else None
-            self._remove_task(key)
-            task = self._read_task(key, object)
-            self.nodes.grow()
-            if task is not None:
-                job = self._job_of(task)
-                if job is not None:
-                    job.add(task)
-                    if was is not None and job is not was and job.key == was.key and was.phase == "Inqueue":
-                        # The group in memory of one pod is rebuilt with it; its admission stays.
-                        job.phase = was.phase if job.is_pending else job.phase
-                if task.node >= 0 and task.status in ON_NODE:
-                    self.nodes.observe(task, 1)
+            self.upsert_pods({key: object})
         elif isinstance(object, Node):
             if self._new_nodes is None and key in self.nodes.rank:
                 self.nodes.replace(object)
@@ -160,7 +154,7 @@ class State:
             task.node = self.nodes.rank.get(task.pod.spec.node_name, -1)
             if task.node >= 0 and task.status in ON_NODE:
                 on_nodes.append(task)
-        self.nodes.observe_all(on_nodes)
+        self.nodes.observe(on_nodes, 1)
 
     def _node_set(self) -> dict[str, Node]:
         if self._new_nodes is None:
@@ -376,19 +370,20 @@ class State:
         """Returns whether this scheduler must find a node for the pod."""
         return task.status == Status.PENDING and task.pod.spec.scheduler_name in self.ours
 
-    def _remove_task(self, key: str) -> None:
+    def _remove_task(self, key: str) -> Job | None:
+        """Forgets a pod; returns the job that it was in."""
         self.set_aside.pop(key, None)
         task = self.tasks.pop(key, None)
         if task is None:
-            return
+            return None
         self._owners.forget(key)
-        if named := task.annotations.get(GROUP):
+        if task.job is None and (named := task.annotations.get(GROUP)):
             self._homeless.discard(f"{task.namespace}/{named}", key)
         if self.changed_pods is not None:
             self.changed_pods[key] = None
         self._native.remove_pod(key, task.pod)
         if task.node >= 0 and key in self.nodes.on[task.node]:
-            self.nodes.observe(task, -1)
+            self.nodes.observe((task,), -1)
         job = task.job
         if job is not None:
             job.drop(task)
@@ -397,3 +392,4 @@ class State:
                     self._regrouped[job.key] = None
                 else:
                     self._drop_job(job)
+        return job
