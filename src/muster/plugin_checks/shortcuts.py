@@ -115,7 +115,7 @@ def without_shortcuts() -> Iterator[None]:
         patch.object(Placement, "_future_differs", lambda self: True),
         patch.object(LookAhead, "valid", lambda self, *of: False),
         patch.object(allocate, "run_of", lambda session, tasks, at, most: [tasks[at]]),
-        patch.object(Signatures, "_signs", lambda self, shape: True),  # the signature of every pod is asked for
+        patch.object(Signatures, "_signers_of", lambda self, shape: self._all_signers),  # about every pod
         patch.object(Session, "job_key", fresh),
         patch.object(session_module, "single_kinds", lambda *of: {}),
         patch.object(Victims, "_promising", everywhere),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 
+from muster.engine.core.hooks import Plugin
 from muster.engine.core.jobs import Shape, Task
 from muster.engine.core.single_jobs import SingleKind
 from muster.engine.core.tiers import Tiers
@@ -17,7 +18,9 @@ class Signatures:
     """
 
     def __init__(self, tiers: Tiers, kinds: Mapping[str, SingleKind]) -> None:
-        self._signers, self._cluster_signers = tiers.signers, tiers.cluster_signers
+        self._signers = tiers.signers
+        self._all_signers = list(dict.fromkeys((*tiers.signers, *tiers.cluster_signers)))
+        self._signing: dict[int, list[Plugin]] = {}  # by shape
         self._kinds = kinds
         self._numbers: dict[object, int] = {}
         self._of_shape: dict[int, int] = {}  # of shapes that decide the signature alone
@@ -31,9 +34,10 @@ class Signatures:
             if kind is not None:
                 found = kind.signature
             if found < 0:
-                key = (self.of_columns(task), *[p.cluster_signature(task) for p in self._cluster_signers])
+                signers = self._signing.get(task.shape.id) or self._signers_of(task.shape)
+                key = (task.shape.id, *[(p.signature(task), p.cluster_signature(task)) for p in signers])
                 found = self._numbers.setdefault(key, len(self._numbers))
-                if not self._signs(task.shape):
+                if not signers:
                     self._of_shape[task.shape.id] = found
                 elif kind is not None:
                     kind.signature = found
@@ -50,8 +54,9 @@ class Signatures:
         self.of(task)
         return task.shape if task.shape.id in self._of_shape else None
 
-    def _signs(self, shape: Shape) -> bool:
-        return any(p.signs(shape) for p in (*self._signers, *self._cluster_signers))
+    def _signers_of(self, shape: Shape) -> Sequence[Plugin]:
+        """The plugins that may give tasks of this shape different signatures."""
+        return self._signing.setdefault(shape.id, [p for p in self._all_signers if p.signs(shape)])
 
     def forget(self) -> None:
         for task in self._signed:
