@@ -91,6 +91,7 @@ class Verbs(Group):
         What most verbs read and make is needed until they end. They neither search it for garbage nor free it at the
         end: with many pods that takes a fifth of their time.
         """
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy would start threads for algebra that nobody uses
         if args or settings or not LASTING.isdisjoint(sys.argv[1:2]):
             return self.main(*args, **settings)
         gc.disable()

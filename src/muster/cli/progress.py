@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from shutil import get_terminal_size
 from threading import Event, Thread
 from typing import TYPE_CHECKING, TextIO
 
@@ -80,6 +79,8 @@ def progress(what: str, unit: str = "", stream: TextIO | None = None, first: flo
         wait = first
         while not over.wait(wait):
             wait = INTERVAL_S
+            from shutil import get_terminal_size  # slow to import, and mostly there is no terminal
+
             write(shown.line()[: get_terminal_size().columns - 1])
 
     thread = Thread(target=run, daemon=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -54,12 +55,10 @@ class MemoryWatch:
         self._subscribers = subscribers
         self.kinds = kinds
         self._new: deque[WatchEvent] = deque()
+        self.push = self._new.append
 
     def wants(self, kind: str) -> bool:
         return not self.kinds or kind in self.kinds
-
-    def push(self, event: WatchEvent) -> None:
-        self._new.append(event)
 
     def take(self) -> list[WatchEvent]:
         events = list(self._new)
@@ -133,11 +132,12 @@ class MemoryStore:
     def watch(self, since: str, kinds: Sequence[type[Object]] = ()) -> MemoryWatch:
         start = int(since) if since else self._version
         # Everything after `start` must still be there: as many events as versions have passed.
-        if self._version - start > len(self._history):
+        before = len(self._history) - (self._version - start)
+        if before < 0:
             raise Gone.since(since)
         watch = MemoryWatch(self._subscribers, frozenset(kind.__name__ for kind in kinds))
-        for event in self._history:
-            if int(event.resource_version) > start and watch.wants(event.kind):
+        for event in islice(self._history, before, None):
+            if watch.wants(event.kind):
                 watch.push(event)
         self._subscribers[watch] = None
         return watch

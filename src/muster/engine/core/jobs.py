@@ -243,13 +243,9 @@ class Job:
         task.job = self
         self.tasks[task.key] = task
 
-    def add(self, task: Task) -> None:
-        self.adopt(task)
-        self.tally(task.shape, task.status, 1)
-
     def drop(self, task: Task) -> None:
+        """The task does not belong to this job any more; `tally` counts it."""
         del self.tasks[task.key]
-        self.tally(task.shape, task.status, -1)
         task.job = None
 
     def tally(self, shape: Shape, status: Status, n: int) -> None:
@@ -304,6 +300,15 @@ class Job:
 
     def __repr__(self) -> str:
         return f"<Job {self.key}>"
+
+
+Tally = dict[tuple[Job, Shape, Status], int]
+"""How many tasks came to jobs or, below zero, left them: equal tasks of a job are counted together."""
+
+
+def tally_all(tally: Tally) -> None:
+    for (job, shape, status), n in tally.items():
+        job.tally(shape, status, n)
 
 
 def _without_claim(volume: Volume) -> Volume:

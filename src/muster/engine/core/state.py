@@ -14,7 +14,7 @@ from muster.engine.core.axis import Axis
 from muster.engine.core.described_owners import DescribedOwners
 from muster.engine.core.hooks import Reason
 from muster.engine.core.job_changes import JobChanges, JobsByName
-from muster.engine.core.jobs import ON_NODE, Job, Queue, Shape, Shapes, Status, Task
+from muster.engine.core.jobs import ON_NODE, Job, Queue, Shapes, Status, Tally, Task, tally_all
 from muster.engine.core.native_changes import NativeChanges
 from muster.engine.core.native_groups import WORKLOADS, group_of, job_of, object_of, root_jobs
 from muster.engine.core.nodes import Nodes
@@ -79,13 +79,13 @@ class State:
     def upsert_pods(self, pods: Mapping[str, Object]) -> None:
         """Pods came or changed."""
         on_nodes = []
-        tally: dict[tuple[Job, Shape, Status], int] = {}  # equal tasks of a job are counted together
+        tally: Tally = {}
         like: Task | None = None  # pods of one group mostly follow each other: they are read like the first of them
         for key, pod in pods.items():
             assert isinstance(pod, Pod)
             was = None
             if key in self.tasks or key in self.set_aside:
-                was = self._remove_task(key)
+                was = self._remove_task(key, tally)
             task = self._read_task(key, pod, like)
             if task is None:
                 continue
@@ -102,8 +102,7 @@ class State:
                     job.phase = was.phase if job.is_pending else job.phase
             if task.node >= 0 and task.status in ON_NODE:
                 on_nodes.append(task)
-        for (job, shape, status), n in tally.items():
-            job.tally(shape, status, n)
+        tally_all(tally)
         self.nodes.grow()
         self.nodes.observe(on_nodes, 1)
 
@@ -125,7 +124,9 @@ class State:
     def remove(self, kind: str, key: str) -> None:
         """An object is gone."""
         if kind == "Pod":
-            self._remove_task(key)
+            tally: Tally = {}
+            self._remove_task(key, tally)
+            tally_all(tally)
         elif kind == "Node":
             self._node_set().pop(key, None)
         else:
@@ -370,7 +371,7 @@ class State:
         """Returns whether this scheduler must find a node for the pod."""
         return task.status == Status.PENDING and task.pod.spec.scheduler_name in self.ours
 
-    def _remove_task(self, key: str) -> Job | None:
+    def _remove_task(self, key: str, tally: Tally) -> Job | None:
         """Forgets a pod; returns the job that it was in."""
         self.set_aside.pop(key, None)
         task = self.tasks.pop(key, None)
@@ -387,6 +388,8 @@ class State:
         job = task.job
         if job is not None:
             job.drop(task)
+            same = (job, task.shape, task.status)
+            tally[same] = tally.get(same, 0) - 1
             if job.key not in self.objects["PodGroup"]:
                 if job.tasks or (job.native and not job.key.endswith(WORKLOADS)):
                     self._regrouped[job.key] = None
