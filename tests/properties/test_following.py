@@ -126,6 +126,19 @@ def test_following_changes_is_reading_afresh(history: tuple[list[Object], list[t
     assert picture(state) == picture(state_of(there))
 
 
+@given(histories())
+@examples(150)
+def test_pods_that_change_together_are_read_as_if_one_by_one(
+    history: tuple[list[Object], list[tuple[str, Object]]]
+) -> None:
+    start, events = history
+    state, there = followed(start, [event for event in events if not isinstance(event[1], Pod)])
+    pods = {key(one): one for what, one in events if isinstance(one, Pod) and what == "put"}
+    state.upsert_pods(pods)
+    kept = {key(one): one for one in there if isinstance(one, Pod)} | pods
+    assert picture(state) == picture(state_of([*(one for one in there if not isinstance(one, Pod)), *kept.values()]))
+
+
 @given(histories(), configurations())
 @examples(80)
 def test_a_cycle_over_either_decides_the_same(
