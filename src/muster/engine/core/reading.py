@@ -35,23 +35,22 @@ def read_task(
 ) -> Task:
     """Reads a pod. If it differs from the pod of `like` only in its name, times, node and status, it is in its job."""
     meta, spec = pod.metadata, pod.spec
-    node = rank.get(spec.node_name, -1) if spec.node_name else -1
-    own = (
-        pod, key, meta.namespace or "default", shape, status_of(pod), node,
-        seconds(meta.creation_timestamp), pod.status.nominated_node_name, shape.best_effort,
-    )  # fmt: skip
     if like is not None and shape is like.shape and _alike(pod, like.pod):
-        return Task(*own, like.priority, like.role, like.preemptable, like.gated, like.job)
-    notes, labels = meta.annotations, meta.labels
-    role, preemptable = "", True
-    if notes or labels:
+        job, priority, role = like.job, like.priority, like.role
+        preemptable, gated = like.preemptable, like.gated
+    else:
+        job, priority = None, priority_of(pod, classes)
+        notes, labels = meta.annotations, meta.labels
         role = notes.get(ROLE) or labels.get(ROLE, "")
         flag = notes.get(PREEMPTABLE, labels.get(PREEMPTABLE))
-        if flag is not None:
-            preemptable = flag in _TRUE  # Volcano: what cannot be parsed is false
-    # A pod behind the queue's gate is placed as if the gate were open: it counts against the queue.
-    gated = bool(spec.scheduling_gates) and not waits_for_queue(pod)
-    return Task(*own, priority_of(pod, classes), role, preemptable, gated)
+        preemptable = flag is None or flag in _TRUE  # Volcano: what cannot be parsed is false
+        # A pod behind the queue's gate is placed as if the gate were open: it counts against the queue.
+        gated = bool(spec.scheduling_gates) and not waits_for_queue(pod)
+    node = rank.get(spec.node_name, -1) if spec.node_name else -1
+    return Task(
+        pod, key, meta.namespace or "default", shape, status_of(pod), node, seconds(meta.creation_timestamp),
+        pod.status.nominated_node_name, shape.best_effort, priority, role, preemptable, gated, job,
+    )  # fmt: skip
 
 
 def _alike(pod: Pod, other: Pod) -> bool:

@@ -59,6 +59,7 @@ class State:
 
     # --- reading
 
+    @collector_paused()
     def load(self, objects: Objects) -> None:
         """Read a whole cluster."""
         for kind, some in objects.items():
@@ -73,8 +74,7 @@ class State:
             self._add_job(read_job(key, group, self.objects))
         for key in root_jobs(self.objects):
             self._read_native_job(key)
-        with collector_paused():
-            self.upsert_pods(objects.get("Pod", {}))
+        self.upsert_pods(objects.get("Pod", {}))
 
     def upsert_pods(self, pods: Mapping[str, Object]) -> None:
         """Pods came or changed."""
