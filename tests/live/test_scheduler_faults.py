@@ -150,8 +150,9 @@ def sound(api: Api, namespace: str) -> bool:
     return True
 
 
-# The journal, five binds and its end; two evictions tried, noted and done; and the binding of who gets the capacity.
-CALLS = 14
+# The journal, five binds and its end; one of two evictions tried, both noted and done; and the binding of who gets the
+# capacity.
+CALLS = 13
 
 
 @pytest.mark.parametrize("number", range(CALLS))
@@ -173,7 +174,7 @@ def test_killed_at_any_call_of_five_binds_and_two_evictions(
         # No call of the commit is behind the last one that we look at.
         before = message.rpartition(f"call {number}:")[0]
         assert [before.count(f"/pods/gang-{i}/binding") for i in range(5)] == [1] * 5
-        assert [before.count(f"/pods/low-{i}/eviction") for i in range(2)] == [2] * 2
+        assert sorted(before.count(f"/pods/low-{i}/eviction") for i in range(2)) == [1, 2]
     with Scheduler(scheduler_kubeconfig, config=EVICTS):
         all_placed(api, namespace, [*names, "high"], 60)
         until("nothing left over", lambda: sound(api, namespace))
