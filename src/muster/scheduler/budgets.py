@@ -17,6 +17,8 @@ from muster.model.core import PodDisruptionBudget
 from muster.model.disruption_budgets import BudgetCount, BudgetIndex, count, is_exempt, uses_disruption
 from muster.scheduler.commits import by_claimer
 
+_READER = "budgets"  # of the state's changed pods
+
 
 class BudgetProtection:
     """Marks the pods that budgets protect as not preemptable."""
@@ -32,7 +34,7 @@ class BudgetProtection:
     def mark(self, state: State) -> None:
         """Marks the pods that may not be evicted now, and unmarks the others."""
         namespaces, changed = self._update(state)
-        changed.update(dict.fromkeys(state.tasks if state.changed_pods is None else state.changed_pods))
+        changed.update(dict.fromkeys(state.changed_pods.get(_READER, state.tasks)))
         if namespaces:
             changed.update((key, None) for key, task in state.tasks.items() if task.namespace in namespaces)
         for key in changed:
@@ -46,7 +48,7 @@ class BudgetProtection:
         for key in changed:
             if key in state.tasks:
                 self._mark(state, state.tasks[key])
-        state.changed_pods = {}  # what was unmarked has been marked again
+        state.changed_pods[_READER] = {}  # what was unmarked has been marked again
 
     def _update(self, state: State) -> tuple[set[str], dict[str, None]]:
         """Returns the namespaces whose budgets cover other pods than before, and the pods of changed budgets."""

@@ -70,7 +70,7 @@ def reads_equal(one: Pod, other: Pod) -> bool:
     a, b = one.metadata, other.metadata
     return (
         a.uid == b.uid
-        and status_of(one) == status_of(other)
+        and (status_of(one), is_terminating(one)) == (status_of(other), is_terminating(other))
         and one.status.nominated_node_name == other.status.nominated_node_name
         # Among equal victims the one that started last is evicted.
         and one.status.start_time == other.status.start_time

@@ -19,6 +19,7 @@ from muster.engine.core.native_changes import NativeChanges
 from muster.engine.core.native_groups import WORKLOADS, group_of, job_of, object_of, root_jobs
 from muster.engine.core.nodes import Nodes
 from muster.engine.core.plain_pods import group_again, job_in_memory
+from muster.engine.core.pod_census import PodCensus
 from muster.engine.core.podgroups import GROUP, OWNING, groups_of
 from muster.engine.core.pods_by_group import PodsByGroup
 from muster.engine.core.reading import native_group, priority_of, read_again, read_job, read_queue, read_task
@@ -46,7 +47,8 @@ class State:
         self.queues: dict[str, Queue] = {}
         self.objects: defaultdict[str, dict[str, Object]] = defaultdict(dict)  # every kind but Pod and Node
         self.set_aside: dict[str, Reason] = {}  # pod key → why it cannot even be considered
-        self.changed_pods: dict[str, None] | None = None  # for a reader that clears it; None: not recorded
+        self.changed_pods: dict[str, dict[str, None]] = {}  # reader → the pods that changed since it cleared them
+        self.census = PodCensus()
         self.promises = PromiseRecord()  # capacity that earlier cycles freed for claimers
         self._owners = DescribedOwners(self.lookup)
         self._new_nodes: dict[str, Node] | None = None  # nodes came or went: columns are rebuilt
@@ -309,8 +311,8 @@ class State:
     # --- tasks
 
     def _read_task(self, key: str, pod: Pod, like: Task | None = None) -> Task | None:
-        if self.changed_pods is not None:
-            self.changed_pods[key] = None
+        for changed in self.changed_pods.values():
+            changed[key] = None
         try:
             shape = self.shapes.of(pod.spec, None if like is None else like.shape)
         except (QuantityError, ValueError) as fault:
@@ -380,8 +382,8 @@ class State:
         self._owners.forget(key)
         if task.job is None and (named := task.annotations.get(GROUP)):
             self._homeless.discard(f"{task.namespace}/{named}", key)
-        if self.changed_pods is not None:
-            self.changed_pods[key] = None
+        for changed in self.changed_pods.values():
+            changed[key] = None
         self._native.remove_pod(key, task.pod)
         if task.node >= 0 and key in self.nodes.on[task.node]:
             self.nodes.observe((task,), -1)

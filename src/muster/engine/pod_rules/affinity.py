@@ -16,7 +16,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from muster.engine.core.hooks import Bools, Ledger
-from muster.engine.core.jobs import ON_NODE, Status, Task
+from muster.engine.core.jobs import Task
 from muster.engine.pod_rules.node_selectors import Required
 from muster.engine.pod_rules.rules import PodRules, asks, label_keys, read_rules
 from muster.engine.pod_rules.selections import Selection, Selections
@@ -38,14 +38,15 @@ _OWNERS = {("apps", "ReplicaSet"), ("apps", "StatefulSet"), ("", "ReplicationCon
 class PodClass:
     """Pods that every selector and every pod rule treats alike. `matched_by`: the selections that match them."""
 
-    __slots__ = ("count_by_node", "feeds", "id", "matched_by", "rules", "terminating")
+    __slots__ = ("count_by_node", "counted", "feeds", "id", "matched_by", "rules", "terminating")
 
     def __init__(self, id: int, rules: PodRules, matched_by: frozenset[int], terminating: bool) -> None:
         self.id = id
         self.terminating = terminating  # terminating when the cycle began
         self.rules = rules
         self.matched_by = matched_by
-        self.count_by_node: dict[int, int] = {}  # node → how many of them
+        self.counted: list[tuple[Hashable, int]] = []  # what they count in, and with what weight
+        self.count_by_node: dict[int, int] = {}  # node → how many of them, if they count in anything
         self.feeds: list[tuple[Tally, int]] = []  # the tallies they count in, and with what weight
 
     def matches(self, selection: Selection | None) -> bool:
@@ -63,7 +64,11 @@ class PodIndex(Ledger):
     def __init__(self, session: Session) -> None:
         self._state = session.state
         self.nodes = session.state.nodes
-        self._open: bool | None = None  # None: not built yet; False: no pod in the cluster has rules
+        owners = any(self._state.objects.get(kind) for _, kind in _OWNERS)
+        some = owners or bool(self._state.shapes.with_affinity)
+        self._open: bool | None = None if some else False  # None: not built yet; False: no pod in the cluster has rules
+        self._pods = self._state.census.update(self._state) if some else ()
+        self._early: list[tuple[Task, Sequence[int], int]] = []  # moves before it was built
         self._asking: dict[int, tuple[str, ...]] = {}  # shapes with terms → the pod's labels that these read
         self._selections = Selections()
         self._rules: dict[Hashable, PodRules] = {}
@@ -168,9 +173,10 @@ class PodIndex(Ledger):
         self._moved(move.task, move.nodes, -1)
 
     def _moved(self, task: Task, nodes: Sequence[int], sign: int) -> None:
-        if not self._open:
+        if self._open is None:
+            self._early.append((task, nodes, sign))
+        if not self._open or not (pod_class := self.pod_class(task)).counted:
             return
-        pod_class = self.pod_class(task)
         count_by_node = pod_class.count_by_node
         for node in nodes:
             count = count_by_node.get(node, 0) + sign
@@ -187,21 +193,21 @@ class PodIndex(Ledger):
         for shape in self._state.shapes.with_affinity:
             if asks(shape.spec):
                 self._asking[shape.id] = label_keys(shape.spec)
-        owners = any(self._state.objects.get(kind) for _, kind in _OWNERS)
-        if not self._asking and not owners:
-            return False
         # All terms must be known before the first pod is matched against them.
-        tasks = self._state.tasks.values()
-        for task in tasks:
-            if task.shape.id in self._asking or (owners and not task.pod.spec.node_name):
-                self._rules_of(task)
+        for alike in self._pods:
+            if alike.example.shape.id in self._asking or not alike.example.pod.spec.node_name:
+                self._rules_of(alike.example)
         if not self._rules:
             return False
-        for task in tasks:
-            if task.node >= 0 and _counts(task):
-                self.any_terminating = self.any_terminating or _terminating(task)
-                count_by_node = self.pod_class(task).count_by_node
-                count_by_node[task.node] = count_by_node.get(task.node, 0) + 1
+        for alike in self._pods:
+            if alike.count_by_node:
+                pod_class = self._find_class(alike.example)
+                self.any_terminating = self.any_terminating or pod_class.terminating
+                if pod_class.counted:
+                    _add(pod_class.count_by_node, alike.count_by_node)
+        self._open = True
+        for move in self._early:
+            self._moved(*move)
         return True
 
     def _rules_of(self, task: Task) -> PodRules:
@@ -261,7 +267,8 @@ class PodIndex(Ledger):
     def _new_class(self, rules: PodRules, matched_by: frozenset[int], terminating: bool) -> PodClass:
         pod_class = PodClass(len(self._classes), rules, matched_by, terminating)
         self._classes[rules.id, matched_by, terminating] = pod_class
-        counted: list[tuple[Hashable, int]] = [(("match", selection), 1) for selection in sorted(matched_by)]
+        counted = pod_class.counted
+        counted += [(("match", selection), 1) for selection in sorted(matched_by)]
         counted += [(("anti-affinity", *term), count) for term, count in rules.anti_affinity_terms().items()]
         counted += [(("pull", *term), weight) for term, weight in rules.preference_weights().items()]
         counted += [(("require", *term), count) for term, count in rules.affinity_terms().items()]
@@ -284,11 +291,12 @@ def _remember(found: dict[int, list[str]], selection: int, key: str) -> None:
         keys.append(key)
 
 
-def _counts(task: Task) -> bool:
-    """Whether a task with a node counts there now; a pod that was evicted in this cycle does not."""
-    if task.status == Status.RELEASING:
-        return _terminating(task)
-    return task.status in ON_NODE or task.status == Status.PIPELINED
+def _add(counts: dict[int, int], more: dict[int, int]) -> None:
+    if not counts:
+        counts.update(more)
+        return
+    for node, count in more.items():
+        counts[node] = counts.get(node, 0) + count
 
 
 def _terminating(task: Task) -> bool:
