@@ -58,6 +58,10 @@ def picture(state: State) -> dict[str, Any]:
                 q.deserved, q.annotations, sorted(q.jobs))
             for k, q in state.queues.items()
         },
+        "alike": sorted(
+            (a.example.namespace, sorted(a.example.labels.items()), a.count, sorted(a.count_by_node.items()))
+            for a in state.census.update(state)
+        ),
         "set aside": {k: (r.code, r.message()) for k, r in state.set_aside.items()},
     }  # fmt: skip
 
@@ -107,6 +111,7 @@ def changed(draw: st.DrawFn, old: Object) -> Object:
 def followed(start: list[Object], events: list[tuple[str, Object]]) -> tuple[State, list[Object]]:
     """The state after the events, and the objects that are there then."""
     state = state_of(start)
+    state.census.update(state)
     there = {(type(o).__name__, key(o)): o for o in start}
     for what, one in events:
         kind, name = type(one).__name__, key(one)

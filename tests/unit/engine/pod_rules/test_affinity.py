@@ -165,6 +165,8 @@ def test_after_any_moves_the_index_is_as_built_anew_and_as_read_pod_by_pod(state
     index = cycle.shared(PodIndex)
     filters = (InterPodAffinity(index), TopologySpread(index))
     scorers = (PodAffinity(1, index), SpreadScore(1, index))
+    anew = PodIndex(cycle)  # is built after all moves
+    cycle.ledgers.append(anew)
     statement = cycle.statement()
     view = state.nodes.everything()
     for _ in range(data.draw(st.integers(0, 8))):
@@ -183,7 +185,6 @@ def test_after_any_moves_the_index_is_as_built_anew_and_as_read_pod_by_pod(state
                 term.filter(data.draw(st.sampled_from(list(state.tasks.values()))), view)
     evicted = {m.task.key for m in statement.moves if m.kind.name == "EVICT"}
     placed = {t.key: t.node for t in state.tasks.values() if t.node >= 0 and t.key not in evicted}
-    anew = PodIndex(cycle)
     for t in [t for t in state.tasks.values() if t.pod.metadata.deletion_timestamp is None]:
         codes = [term.filter(t, view).code.tolist() for term in filters]
         nodes = range(len(state.nodes))
