@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 
 from muster.groups.propagation import Quotas
 
@@ -44,7 +45,10 @@ _ALL_OPEN: Mapping[str, str] = {}
 
 
 class QuotaUsage:
-    """The pods of a unit by group, compared with its quotas. Every group passed to a method must have a quota."""
+    """The pods of a unit by group, compared with its quotas. Every group passed to a method must have a quota.
+
+    The counts must not change while it is used.
+    """
 
     def __init__(
         self,
@@ -69,10 +73,10 @@ class QuotaUsage:
 
     def accepts(self, group: str) -> Acceptance:
         """Whether the group accepts one more pod, wherever the undecided pods go."""
-        quota = self.quotas.groups[group]
-        current, coming = self.counts.get(group, 0), self.undecided.counts.get(group, 0)
+        quota, current = self.quotas.groups[group], self.counts.get(group, 0)
         if quota.max is not None and current >= quota.max:
             return Acceptance.NO
+        coming = self.undecided.counts.get(group, 0)
         if self._short <= 0:  # no group is below its min: only the max counts
             return Acceptance.UNDECIDED if quota.max is not None and current + coming >= quota.max else Acceptance.YES
         placed = self._placed + self.undecided.pods
@@ -99,9 +103,9 @@ class QuotaUsage:
 
     def with_waiting(self, why: str) -> str:
         """The reason of a refusal, followed by the groups that replicas wait for."""
-        waits = self.waits_for()
-        return f"{why}; {waits}" if waits else why
+        return f"{why}; {self.waits_for}" if self.waits_for else why
 
+    @cached_property
     def waits_for(self) -> str:
         """The groups that should have more pods and contain no node, as a text; empty if there are none."""
         lacks = [(group, why, self.missing(group)) for group, why in self.groups_without_nodes.items()]

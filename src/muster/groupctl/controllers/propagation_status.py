@@ -114,7 +114,7 @@ def unmet(distribution: Distribution, throttle: EvictionThrottle) -> Unmet | Non
 def _why(distribution: Distribution, throttle: EvictionThrottle, off: bool) -> Unmet:
     waits = QuotaUsage(
         distribution.quotas, distribution.counts, groups_without_nodes=distribution.groups_without_nodes
-    ).waits_for()
+    ).waits_for
     if throttle.failure is not None:
         until = f"; no pod is evicted before {timestamp(int(throttle.paused_until))}" if throttle.paused_until else ""
         more = f"; {waits}" if waits and throttle.failure is Failure.UNPLACED else ""

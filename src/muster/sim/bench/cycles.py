@@ -221,8 +221,8 @@ def own_claim(i: int, node: str) -> list[Object]:
     return claim_of(f"churn-{i:05}", node)
 
 
-_DRIFT = "1,000 nodes, 2,000 pods; 5 come and 5 go in each of 10,000 cycles"
-_FLAT: Mapping[str, float] = {"drift": 1.1, "growth_mib": 5}
+_DRIFT = "5 come and 5 go in each of 10,000 cycles"
+_FLAT: Mapping[str, float] = {"drift": 1.1, "growth_mib": 8}
 
 CYCLES: tuple[Cycles | GroupEvents, ...] = (
     Cycles(
@@ -242,11 +242,11 @@ CYCLES: tuple[Cycles | GroupEvents, ...] = (
         partial(never_fit, 5000, 50_000, 10), bound=10, floors={"cycle_ms": 50},
     ),
     Cycles(
-        "drift", f"{_DRIFT}, each with its own request", partial(churn, 1000, 2000, 10_000, own_request),
-        bound=COMING * 10_000, floors=_FLAT,
+        "drift", f"1,000 nodes, 2,000 pods with own requests; {_DRIFT}",
+        partial(churn, 1000, 2000, 10_000, own_request), bound=COMING * 10_000, floors=_FLAT,
     ),
     Cycles(
-        "drift-pvc", f"{_DRIFT}, each with its own claim", partial(churn, 1000, 2000, 10_000, own_claim),
+        "drift-pvc", f"1,000 nodes, 500 pods with own claims; {_DRIFT}", partial(churn, 1000, 500, 10_000, own_claim),
         bound=COMING * 10_000, floors=_FLAT,
     ),
 )  # fmt: skip
