@@ -64,7 +64,9 @@ class Layout:
     def __init__(self, ratios: Sequence[Ratio]) -> None:
         self.ratios = ratios
         self.offers = tuple([(ratio.key, ratio.real) for ratio in ratios])
-        self.factors = np.array([ratio.factor for ratio in ratios]).reshape(-1, 1)
+        scaled = [i for i, ratio in enumerate(ratios) if ratio.factor != 1.0]
+        self.scaled = slice(scaled[0], scaled[-1] + 1) if scaled else slice(0)  # the others have a factor of 1
+        self.factors = np.array([ratio.factor for ratio in ratios]).reshape(-1, 1)[self.scaled]
         self._own_rows = all(ratio.key < SHARED for ratio in ratios)
         self._size = -1  # the number of rows of an account of which `_rows` is
         self._rows: Index = np.empty(0, np.int64)
@@ -112,8 +114,7 @@ class ShareStack:
         stacks, layout = self._stacks, self._layout
         shares = stacks.workspace.array(len(layout.ratios), len(view))
         if len(shares):
-            amounts = layout.amounts(view)
-            amounts += self._requests
-            np.multiply(amounts, layout.factors, out=shares)
+            np.add(layout.amounts(view), self._requests, out=shares)
+            shares[layout.scaled] *= layout.factors
             shares /= stacks.capacity.together(view, layout.offers)
         return shares
