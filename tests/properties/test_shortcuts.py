@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -13,6 +14,7 @@ from muster.actions import cheapest_victims
 from muster.config.types import Config
 from muster.cycle.scheduler import Scheduler
 from muster.engine.core.plan import Plan
+from muster.engine.core.signatures import Signatures
 from muster.plugin_checks.shortcuts import with_shortcuts, without_shortcuts
 from strategies.clusters import NOW, Cluster, clusters
 from strategies.configurations import EVICTING, configurations
@@ -68,3 +70,28 @@ def test_shortcuts_change_no_eviction_where_victims_are_estimated(cluster: Clust
     with patch.multiple(cheapest_victims, _MAX_EXACT_NODES=1, _ESTIMATED=3):
         fast, slow = both(cluster, config)
     assert decided(fast) == decided(slow)
+
+
+class DescendingNumbers(dict[object, int]):
+    """Gives the signatures other numbers, in the opposite order."""
+
+    def setdefault(self, key: object, default: int = 0) -> int:
+        return super().setdefault(key, 1_000_000 - default)
+
+
+def numbered_otherwise(self: Signatures, *of: Any) -> None:
+    _INIT(self, *of)
+    self._numbers = DescendingNumbers()
+
+
+_INIT = Signatures.__init__
+
+
+@given(clusters(), configurations())
+@examples(500)
+def test_the_numbers_of_signatures_decide_nothing(cluster: Cluster, config: Config) -> None:
+    """They depend on which pod was asked about first, which differs with shortcuts and when somebody looks on."""
+    plan = Scheduler(config).cycle(cluster.state(), NOW)
+    with patch.object(Signatures, "__init__", numbered_otherwise):
+        other = Scheduler(config).cycle(cluster.state(), NOW)
+    assert other == plan

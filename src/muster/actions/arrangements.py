@@ -29,9 +29,18 @@ def mixed(session: Session, tasks: Sequence[Task]) -> bool:
 
 
 def largest_first(session: Session, tasks: Sequence[Task], within: NodeSet | None) -> list[Task]:
-    kinds = [session.signature(task) for task in tasks]
+    kinds = _kinds(session, tasks)
     requests, free = _columns(session, tasks, within)
     return [tasks[i] for i in by_size(requests, kinds, free.sum(axis=1))]
+
+
+def _kinds(session: Session, tasks: Sequence[Task]) -> list[int]:
+    """Numbers the signatures as they follow each other in the tasks.
+
+    A signature's own number depends on which task was asked about first in the cycle, and must not decide anything.
+    """
+    numbers: dict[int, int] = {}
+    return [numbers.setdefault(session.signature(task), len(numbers)) for task in tasks]
 
 
 def selections(session: Session, job: Job, tasks: Sequence[Task], count: int) -> Iterator[list[Task]]:
@@ -54,7 +63,7 @@ def node_for_each(session: Session, tasks: Sequence[Task], within: NodeSet | Non
         return None
     if within is None:
         within = _emptiest(session, tasks)
-    kinds = [session.signature(task) for task in tasks]
+    kinds = _kinds(session, tasks)
     requests, free = _columns(session, tasks, within)
     usable = [session.placement.answers(task).static[within.index] for task in tasks]
     columns = pack(requests, kinds, free, usable)

@@ -66,17 +66,18 @@ class CallConnections:
 
     @asynccontextmanager
     async def stream(
-        self, request: HttpRequest, what: str, silence: float, most: int
+        self, request: HttpRequest, what: str, silence: float, most: int, interval: float = 0.0
     ) -> AsyncIterator[tuple[HttpAnswer, AsyncIterator[bytes]]]:
         """Sends the request; returns the answer and, if its status is 2xx, the parts of its body as they arrive.
 
-        Raises the errors of `call`, and TimedOut if nothing arrives for `silence` seconds.
+        After a part the next one is taken `interval` seconds later. Raises the errors of `call`, and TimedOut if
+        nothing arrives for `silence` seconds.
         """
         self._use_access()
         connection = await self._connected(StreamConnection, what, silence)
         try:
             answer = await connection.send(self._bytes_of(request), what, silence, most)
-            yield answer, connection.parts(silence)
+            yield answer, connection.parts(silence, interval)
         finally:
             connection.close()
 

@@ -56,6 +56,8 @@ class Limits(NamedTuple):
     tries: int = 5
     longest_wait: float = 30.0
     """A Retry-After beyond this is an answer, not a wait."""
+    watch_interval: float = 0.0
+    """Events of a watch that arrive within this many seconds after the last ones are read together."""
 
 
 class Client:
@@ -158,7 +160,9 @@ class Client:
     ) -> AsyncIterator[tuple[HttpAnswer, AsyncIterator[bytes]]]:
         """Returns the answer, with its body if it is a refusal, and the parts of its body otherwise."""
         if self.access.proxy is None:
-            async with self._calls.stream(call, what, silence, self.limits.answer_bytes) as opened:
+            async with self._calls.stream(
+                call, what, silence, self.limits.answer_bytes, self.limits.watch_interval
+            ) as opened:
                 yield opened
             return
         timeout = aiohttp.ClientTimeout(total=None, connect=self.limits.connect_seconds, sock_read=silence)

@@ -15,9 +15,6 @@ MAX_HEAD_BYTES = 64 * 2**10
 READ_BYTES = 16 * 2**10
 # A stream that is read too slowly: from here on, the server waits.
 MAX_UNREAD_BYTES = 2**20
-# The events of a watch arrive one by one, and taking each at once costs several times its decoding. After a part of a
-# stream the next one is taken this much later. A part that comes alone is taken at once.
-PART_INTERVAL_S = 0.02
 _NO_BODY = (204, 304)
 
 
@@ -219,7 +216,7 @@ class StreamConnection(Connection):
     def _streams(self) -> bool:
         return 200 <= self._status < 300
 
-    async def parts(self, silence: float) -> AsyncIterator[bytes]:
+    async def parts(self, silence: float, interval: float) -> AsyncIterator[bytes]:
         """Yields the answer's body after `send` has returned its head.
 
         Raises Unreachable if the connection ends before the answer, TimedOut after `silence` seconds without data.
@@ -228,7 +225,7 @@ class StreamConnection(Connection):
             self._parse()
             if self._body:
                 yield self._taken()
-                await asyncio.sleep(PART_INTERVAL_S)
+                await asyncio.sleep(interval)
             elif self._complete:
                 return
             elif self._lost is not None:
