@@ -197,12 +197,13 @@ def test_a_path_cannot_add_a_header_and_the_hosts_path_comes_first() -> None:
 # --- streams
 
 
-def streamed(talk: Talk, *, silence: float = 2.0) -> tuple[HttpAnswer, list[bytes]]:
+def streamed(talk: Talk, *, silence: float = 2.0, interval: float = 0.0) -> tuple[HttpAnswer, list[bytes]]:
     """Returns the answer and the parts of its body."""
 
     async def play() -> tuple[HttpAnswer, list[bytes]]:
         async with (
-            asyncio.timeout(10), Server(talk) as calls, calls.stream(GET, "GET pods", silence, 1000) as (answer, parts)
+            asyncio.timeout(10), Server(talk) as calls,
+            calls.stream(GET, "GET pods", silence, 1000, interval) as (answer, parts),
         ):  # fmt: skip
             return answer, [part async for part in parts] if answer.status == 200 else []
 
@@ -226,9 +227,12 @@ def test_what_arrives_shortly_after_a_part_is_taken_together() -> None:
             await asyncio.sleep(0)
         writer.write(b"0\r\n\r\n")
 
-    _, parts = streamed(talk)
+    _, parts = streamed(talk, interval=0.02)
     assert b"".join(parts) == b"ab\n" * 200
     assert len(parts) < 100
+    _, at_once = streamed(talk)
+    assert b"".join(at_once) == b"ab\n" * 200
+    assert len(at_once) > len(parts)
 
 
 def test_a_stream_larger_than_the_buffer_of_unread_bytes_is_complete() -> None:
