@@ -45,7 +45,7 @@ def measure(apps: int = APPS) -> dict[str, float]:
     _run_until_settled(controllers)
     first = process_time() - begin
     version = -1
-    while store.version != version:  # seats are written little by little
+    while store.version != version:  # deletion costs are written in several steps
         version = store.version
         clock.advance(clock.now() + 60.0)
         _run_until_settled(controllers)

@@ -18,7 +18,21 @@ from typing import NamedTuple
 
 import click
 from raw import running as raw
-from scene import EVENTS, GROUPS, NAMESPACE, PODS, clean, counted, cpu_seconds, peak_mib, rests, scene, unbound
+from scene import (
+    EVENTS,
+    GROUPS,
+    NAMESPACE,
+    PODS,
+    as_json,
+    clean,
+    counted,
+    cpu_seconds,
+    peak_mib,
+    rests,
+    save_record,
+    scene,
+    unbound,
+)
 from wire import JournalCarrier, place_of, post_all
 
 from builders.manifests import group
@@ -142,11 +156,11 @@ def measure(plane: ControlPlane, name: str, nodes: int, pods: int) -> Plain:
             "apiserver_cpu_s": round(cpu_seconds(server) - server_cpu, 2),
         }  # fmt: skip
         if name != "raw-bind":
-            # Events are sent behind the bindings: how long until everybody has been told.
+            # Events are sent behind the bindings: how long until all of them are written.
             # A gang has two events, for all its pods and for itself.
-            told = 2 * (pods // GANG) if contender.gangs else pods
-            until("all told", lambda: counted(api, EVENTS) >= told, 120, 0.1)
-            row["told_s"] = round(time.monotonic() - begin, 2)
+            events = 2 * (pods // GANG) if contender.gangs else pods
+            until("all events", lambda: counted(api, EVENTS) >= events, 120, 0.1)
+            row["events_s"] = round(time.monotonic() - begin, 2)
         # With the events, which are part of what a bound pod costs.
         row["cpu_ms_per_pod"] = round(1000 * (cpu_seconds(pid) - cpu) / pods, 3)
         if calls is not None:
@@ -199,22 +213,20 @@ def compare(nodes: int, pods: int, rounds: int, only: tuple[str, ...], form: str
         row["about"] = CONTENDERS[row["work"]].about
     record = {"machine": machine_name(), "commit": commit_name(), "rounds": rounds, "best": best, "floors": floors}
     if form == "json":
-        click.echo(json.dumps(record, indent=1))
+        click.echo(as_json(record))
     for floor in floors:
         ratios = ", ".join(f"{ratio:g}" for ratio in floor["ratios"])
         click.echo(f"{'met' if floor['met'] else 'missed':6} {floor['floor']}: {ratios}", err=form == "json")
-    if save is not None:
-        save.parent.mkdir(parents=True, exist_ok=True)
-        save.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    save_record(record, save)
     if not all(floor["met"] for floor in floors):
         raise SystemExit(1)
 
 
 def _line(row: Plain) -> str:
-    told = f"  told after {row['told_s']} s" if "told_s" in row else ""
+    events = f"  events after {row['events_s']} s" if "events_s" in row else ""
     calls = f"  {row['calls_per_pod']} calls a pod" if "calls_per_pod" in row else ""
     return (
         f"{row['work']:15} {row['pods_per_s']:>7} pods/s  {row['seconds']:>6} s (created {row['created_s']} s)  "
         f"CPU {row['cpu_s']:>6} s, {row['cpu_ms_per_pod']} ms a pod  API server {row['apiserver_cpu_s']:>6} s  "
-        f"{row['peak_rss_mib']:>6} MiB{told}{calls}"
+        f"{row['peak_rss_mib']:>6} MiB{events}{calls}"
     )

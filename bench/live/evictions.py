@@ -6,12 +6,11 @@ tests/live/test_eviction_churn.py, larger and longer.
 
 from __future__ import annotations
 
-import json
 from itertools import product
 from pathlib import Path
 
 import click
-from scene import NAMESPACE, rests, scene
+from scene import NAMESPACE, as_json, rests, save_record, scene
 
 from live.api import Plain
 from live.eviction_load import LOAD, Scale
@@ -51,11 +50,8 @@ def evictions(
         "machine": machine_name(), "commit": commit_name(), "nodes": nodes, "gangs": gangs, "load": LOAD, "seed": seed,
         "runs": rows,
     }  # fmt: skip
-    text = json.dumps(record, indent=1)
-    click.echo(text)
-    if save is not None:
-        save.parent.mkdir(parents=True, exist_ok=True)
-        save.write_text(text + "\n", encoding="utf-8")
+    click.echo(as_json(record))
+    save_record(record, save)
     if any(row["faults"] for row in rows.values()):
         raise SystemExit(1)
 

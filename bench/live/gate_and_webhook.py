@@ -19,7 +19,7 @@ from pathlib import Path
 
 import aiohttp
 import click
-from scene import NAMESPACE, PODS, cpu_seconds, node, node_name, peak_mib
+from scene import NAMESPACE, PODS, as_json, cpu_seconds, node, node_name, peak_mib, save_record
 from wire import JournalCarrier, place_of, post_all
 
 from live.api import Plain, until
@@ -250,8 +250,5 @@ def gate_and_webhook(pods: int, save: Path | None) -> None:
     with scene(pods) as plane:
         click.echo("the cluster stands", err=True)
         record = {"machine": machine_name(), "commit": commit_name(), "pods": pods, **measure(plane, pods)}
-    text = json.dumps(record, indent=1)
-    click.echo(text)
-    if save is not None:
-        save.parent.mkdir(parents=True, exist_ok=True)
-        save.write_text(text + "\n", encoding="utf-8")
+    click.echo(as_json(record))
+    save_record(record, save)

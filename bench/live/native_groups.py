@@ -6,35 +6,20 @@ key whose nodes are full of pods of lower priority. An exhaustive search can pla
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import click
-import scene  # noqa: F401  (makes the tests importable)
+from scene import as_json, save_record  # makes the tests importable, too
 
 from live.controlplane import ControlPlane
 from live.muster_process import Scheduler
 from live.native_comparison import create_nodes, placed_by
-from live.native_plane import FLAGS
+from live.native_plane import FLAGS, PREEMPT
 from muster.model.crd import OURS, PEERS
 from muster.sim.bench.record import commit_name, machine_name
 from oracles.group_placement import placeable
-
-CONFIG = """\
-actions: "enqueue, allocate, preempt, backfill"
-tiers:
-- plugins:
-  - name: priority
-  - name: gang
-  - name: conformance
-- plugins:
-  - name: predicates
-  - name: proportion
-  - name: nodeorder
-  - name: topology
-"""
 
 
 @contextmanager
@@ -61,15 +46,12 @@ def native_groups(groups: int, with_victims: int, save: Path | None) -> None:
             create_nodes(api, cases)
             row = rows[name] = {"groups": count}
             row["kube-scheduler"] = placed_by(api, "by-kube", cases, "default-scheduler", _kube_scheduler(plane))
-            muster = Scheduler(plane.kubeconfig, "-v", "0", config=CONFIG)
+            muster = Scheduler(plane.kubeconfig, "-v", "0", config=PREEMPT)
             row["muster"] = placed_by(api, "by-muster", cases, "muster", muster)
             click.echo(f"{name}: {row}", err=True)
     record = {
         "command": "python bench/live native-groups", "machine": machine_name(), "commit": commit_name(),
         "kubernetes": "1.36, scheduling.k8s.io/v1alpha2", "placed whole": rows,
     }  # fmt: skip
-    text = json.dumps(record, indent=1)
-    click.echo(text)
-    if save is not None:
-        save.parent.mkdir(parents=True, exist_ok=True)
-        save.write_text(text + "\n", encoding="utf-8")
+    click.echo(as_json(record))
+    save_record(record, save)

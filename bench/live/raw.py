@@ -1,4 +1,4 @@
-"""Clients that decide nothing and only send, round and round the nodes: the limit that a scheduler is held against.
+"""Clients that decide nothing and send bindings to one node after the other: the limit for a scheduler.
 
 `bind` sends a binding per pod. `same` sends what muster sends: a binding and an event per pod or, where the pods are in
 gangs, once all pods of a gang are there: its phase, its journal, its bindings, its journal's removal, its status, and
@@ -70,7 +70,7 @@ class _Client:
     def __init__(self, nodes: int, events: bool, gang: int) -> None:
         self._nodes, self._events, self._gang = nodes, events, gang
         self._slots = asyncio.Semaphore(_AT_ONCE)
-        self._told: asyncio.Queue[tuple[str, str, str, str]] = asyncio.Queue()  # kind, name, uid, message
+        self._event_queue: asyncio.Queue[tuple[str, str, str, str]] = asyncio.Queue()  # kind, name, uid, message
         self._tasks: set[asyncio.Task[None]] = set()
         self._count = self._events_sent = 0
 
@@ -108,7 +108,7 @@ class _Client:
         await self._bind_to(meta, node)
         if self._events:
             text = f"Successfully assigned {NAMESPACE}/{meta.name} to {node}"
-            self._told.put_nowait(("Pod", meta.name, meta.uid, text))
+            self._event_queue.put_nowait(("Pod", meta.name, meta.uid, text))
 
     async def _bind_to(self, meta: _Meta, node: str) -> None:
         body = (
@@ -127,11 +127,11 @@ class _Client:
         await self._patch(group, "", {"metadata": {"annotations": {JOURNAL: journal}}})
         await asyncio.gather(*(self._bind_to(pod, node) for pod, node in zip(pods, nodes, strict=True)))
         await self._patch(group, "", {"metadata": {"annotations": {JOURNAL: None}}})
-        self._told.put_nowait(("PodGroup", group, "", f"Successfully assigned {len(pods)} pods"))
+        self._event_queue.put_nowait(("PodGroup", group, "", f"Successfully assigned {len(pods)} pods"))
         await self._patch(group, "/status", {"status": {"phase": "Running", "conditions": [{
             "type": "Scheduled", "status": "True", "reason": "tasks in gang are ready to be scheduled",
             "transitionID": "raw", "lastTransitionTime": _now()}]}})  # fmt: skip
-        self._told.put_nowait(("PodGroup", group, "", "pod group is ready"))
+        self._event_queue.put_nowait(("PodGroup", group, "", "pod group is ready"))
 
     async def _patch(self, group: str, sub: str, change: dict[str, object]) -> None:
         async with self._slots:
@@ -139,7 +139,7 @@ class _Client:
 
     async def _tell(self) -> None:
         while True:
-            kind, name, uid, message = await self._told.get()
+            kind, name, uid, message = await self._event_queue.get()
             self._events_sent += 1
             now = _now()
             await self._wire.send("POST", EVENTS, msgspec.json.encode({

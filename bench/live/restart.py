@@ -16,7 +16,7 @@ from pathlib import Path
 
 import click
 from pending import under_load
-from scene import GROUPS, NAMESPACE, PODS, node, node_name, peak_mib
+from scene import GROUPS, NAMESPACE, PODS, as_json, node, node_name, peak_mib, save_record
 from wire import PATCH, JournalCarrier, Wire, place_of, post_all
 
 from builders.manifests import group
@@ -121,7 +121,7 @@ def bound(api: Api, name: str) -> bool:
 
 
 def idle_cycles(plane: ControlPlane, scheduler: Scheduler, times: int = 20) -> float:
-    """The middle one of some cycles that find nothing to do; a changed label of a node asks for each."""
+    """Returns the median of cycles that find nothing to do; a changed label of a node starts each."""
     settled = len(_cycles(scheduler))
     for i in range(times):
         plane.api.merge("/api/v1/nodes/n0000", {"metadata": {"labels": {"bench": str(i)}}})
@@ -188,13 +188,11 @@ def restart(
         "groups": "one per pod, in memory" if plain else f"gangs of {GANG}", **found,
     }  # fmt: skip
     if form == "json":
-        click.echo(json.dumps(record, indent=1))
+        click.echo(as_json(record))
     missed = _judged(found, FLOORS, form)
     if pending:
         missed = _judged(found["load"], LOAD_FLOORS, form, f"with {pending} pods waiting: ") or missed
-    if save is not None:
-        save.parent.mkdir(parents=True, exist_ok=True)
-        save.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    save_record(record, save)
     if missed:
         raise SystemExit(1)
 

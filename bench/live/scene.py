@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,6 +23,17 @@ PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 EVENTS = f"/api/v1/namespaces/{NAMESPACE}/events"
 GROUPS = f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{NAMESPACE}/podgroups"
 _WITHOUT_SCHEDULER = ("etcd", "kube-apiserver", "kube-controller-manager", "kwok")
+
+
+def as_json(record: Plain) -> str:
+    return json.dumps(record, indent=1)
+
+
+def save_record(record: Plain, file: Path | None) -> None:
+    """Writes the record of a benchmark into the file of `--save`, if there is one."""
+    if file is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(as_json(record) + "\n", encoding="utf-8")
 
 
 def node(i: int) -> Plain:

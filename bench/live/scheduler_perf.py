@@ -18,7 +18,7 @@ from typing import Any
 
 import click
 from compare import Run, kube_scheduler_runs, muster_runs
-from scene import NAMESPACE, PODS, clean, counted, cpu_seconds, node_name, rests, scene, unbound
+from scene import NAMESPACE, PODS, as_json, clean, counted, cpu_seconds, node_name, rests, save_record, scene, unbound
 from wire import JournalCarrier, place_of, post_all
 
 from builders.manifests import pod
@@ -41,7 +41,7 @@ class Case:
     initial: int
     measured: int
     spec: Callable[[int], dict[str, Any]]  # of a measured pod: fields that differ from a default pod's
-    initial_alike: bool = False
+    initial_equal: bool = False
     gang: int = 0
 
 
@@ -70,7 +70,7 @@ def _member(number: int) -> dict[str, Any]:
 
 CASES = {
     "1": Case("SchedulingBasic/5000Nodes_10000Pods", 5000, 1000, 10_000, _plain),
-    "5": Case("SchedulingPodAntiAffinity/5000Nodes_2000Pods", 5000, 1000, 2000, _excluding, initial_alike=True),
+    "5": Case("SchedulingPodAntiAffinity/5000Nodes_2000Pods", 5000, 1000, 2000, _excluding, initial_equal=True),
     "9": Case("TopologySpreading/5000Nodes_5000Pods", 5000, 5000, 5000, _spread),
     "21": Case("GangScheduling/5000Nodes, 1000 gangs of 3, native PodGroups", 5000, 0, 3000, _member, gang=GANG),
 }
@@ -98,7 +98,7 @@ def create(place: JournalCarrier, name: str, scheduler: str, count: int, initial
         groups = (native_group(NAMESPACE, f"g{i}", case.gang) for i in range(count // case.gang))
         bodies = (json.dumps(one).encode() for one in groups)
         asyncio.run(post_all(place, NATIVE_GROUPS, bodies, _CREATED_AT_ONCE))
-    spec = _plain if initial and not case.initial_alike else case.spec
+    spec = _plain if initial and not case.initial_equal else case.spec
     made = (_pod(f"{'i' if initial else 'p'}-{i}", scheduler, spec(i)) for i in range(count))
     asyncio.run(post_all(place, PODS, made, _CREATED_AT_ONCE))
 
@@ -170,10 +170,7 @@ def scheduler_perf(cases: tuple[str, ...], scale: float, rounds: int, save: Path
         "command": "python bench/live scheduler-perf", "machine": machine_name(), "commit": commit_name(),
         "kubernetes": "1.36", "scale": scale, "cases": found,
     }  # fmt: skip
-    text = json.dumps(record, indent=1)
-    click.echo(text)
-    if save is not None:
-        save.parent.mkdir(parents=True, exist_ok=True)
-        save.write_text(text + "\n", encoding="utf-8")
+    click.echo(as_json(record))
+    save_record(record, save)
     if not all(row["met"] for row in found.values()):
         raise SystemExit(1)

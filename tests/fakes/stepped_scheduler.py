@@ -35,7 +35,7 @@ T = TypeVar("T", bound=Object)
 
 
 class Faults:
-    """Which calls go wrong. `before` and `after` are asked for every call (its number, its verb, its object)."""
+    """Which calls go wrong. `before` and `after` are called for every call (its number, its verb, its object)."""
 
     def before(self, number: int, verb: str, key: str) -> Exception | None:
         return None
@@ -207,9 +207,9 @@ class Leader:
         while self.binder.in_flight and not self.calls.dead:
             await asyncio.sleep(0)
 
-    async def settle(self, turns: int = 8) -> None:
+    async def settle(self, cycles: int = 8) -> None:
         """Turns until nothing happens any more; kubelets and controllers act in between, time passes."""
-        for _ in range(turns):
+        for _ in range(cycles):
             await self.turn()
             if self.calls.dead:
                 return

@@ -76,7 +76,7 @@ class GateClient:
         status, body, _ = self.ask(self._path, **self._query)
         if status != 200:
             raise HTTPException(str(body))
-        return dict(map(_told, body["items"] or [])), body["metadata"]["resourceVersion"]
+        return dict(map(_name_and_version, body["items"] or [])), body["metadata"]["resourceVersion"]
 
     def _watch(self) -> None:
         connection = self._socket = self._connected()
@@ -99,7 +99,7 @@ class GateClient:
             self._version = ""
             return
         if kind != "BOOKMARK":
-            name, version = _told(obj)
+            name, version = _name_and_version(obj)
             self.events.append((kind, name))
             if kind == "DELETED":
                 self.state.pop(name, None)
@@ -114,7 +114,7 @@ class GateClient:
         return {"Authorization": f"Bearer {self._token}", "Accept": accept}
 
 
-def _told(obj: Plain) -> tuple[str, str]:
+def _name_and_version(obj: Plain) -> tuple[str, str]:
     meta = obj["metadata"]
     return f"{meta['namespace']}/{meta['name']}", meta["resourceVersion"]
 

@@ -17,6 +17,19 @@ FLAGS = {
     "kube-scheduler": [f"--feature-gates={GATES}"],
 }
 VERSION = "scheduling.k8s.io/v1alpha2"
+PREEMPT = """\
+actions: "enqueue, allocate, preempt, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+  - name: conformance
+- plugins:
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+  - name: topology
+"""
 
 
 def native_plane() -> ControlPlane:

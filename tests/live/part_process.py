@@ -55,7 +55,7 @@ class Part:
             self._process = subprocess.Popen(
                 self._command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=self._environment
             )
-        self.started = until("it to start", self._said_started, 40)
+        self.started = until("it to start", self._started_entry, 40)
         if wait:
             until("ready", self._is_ready, 40)
 
@@ -127,7 +127,7 @@ class Part:
                 found.append({"msg": line})
         return found
 
-    def _said_started(self) -> Plain | None:
+    def _started_entry(self) -> Plain | None:
         found = [entry for entry in self.log() if entry.get("msg") == "started"]
         assert found or self.running, self.log_file.read_text(encoding="utf-8")
         return found[-1] if found else None

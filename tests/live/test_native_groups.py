@@ -13,23 +13,9 @@ from live.conftest import MakeNodes, served
 from live.controlplane import ControlPlane
 from live.muster_process import Scheduler, all_placed, condition, muster_pod, placed
 from live.native_comparison import create_nodes, placed_by
-from live.native_plane import VERSION, condition_of, native_group, native_plane, native_pod
+from live.native_plane import PREEMPT, VERSION, condition_of, native_group, native_plane, native_pod
 from muster.model.crd import OURS, PEERS
 from oracles.group_placement import placeable
-
-PREEMPT = """\
-actions: "enqueue, allocate, preempt, backfill"
-tiers:
-- plugins:
-  - name: priority
-  - name: gang
-  - name: conformance
-- plugins:
-  - name: predicates
-  - name: proportion
-  - name: nodeorder
-  - name: topology
-"""
 
 
 @pytest.fixture(scope="module")

@@ -38,7 +38,7 @@ class StaticPod:
     def __init__(self, plane: ControlPlane, folder: Path) -> None:
         self.folder = folder
         self._running: dict[str, subprocess.Popen[bytes]] = {}
-        self._said = {"/etc/kubernetes": str(folder), "8888": str(free_port()), "10259": str(free_port())}
+        self._replaced = {"/etc/kubernetes": str(folder), "8888": str(free_port()), "10259": str(free_port())}
         ours = folder / "muster"
         ours.mkdir(parents=True)
         shutil.copy(plane.kubeconfig, folder / "scheduler.conf")
@@ -53,7 +53,7 @@ class StaticPod:
 
     def _here(self, name: str) -> str:
         text = (FOLDER / name).read_text(encoding="utf-8")
-        for message, here in self._said.items():
+        for message, here in self._replaced.items():
             text = text.replace(message, here)
         return text
 
@@ -63,7 +63,7 @@ class StaticPod:
             name = container["name"]
             given = [*container.get("command", ()), *container.get("args", ())]
             if name == "kube-scheduler":
-                given += ["--secure-port", self._said["10259"], f"--cert-dir={self.folder}/certificates"]
+                given += ["--secure-port", self._replaced["10259"], f"--cert-dir={self.folder}/certificates"]
                 given = [str(binary()), *given]
             with (self.folder / f"{name}.log").open("ab") as log:
                 command = [*PROGRAMS[name], *given]

@@ -59,7 +59,7 @@ class _Moment:
             if found is not None:
                 yield "P2 needless", f"{text}, which fit without: {found}"
                 return
-        for unit in self._spared(before, gone, effort):
+        for unit in self._reprieves(before, gone, effort):
             if unit and self._works_with(set(claim.victims) - unit):
                 yield "P2 superfluous victim", f"{text}: {sorted(unit)} could stay"
                 break
@@ -79,7 +79,7 @@ class _Moment:
     def _capacity(self, victims: set[str]) -> FreeCapacity:
         return FreeCapacity(self.world, self.job, victims, self.search.groups)
 
-    def _spared(self, before: World, gone: list[str], effort: Effort) -> Iterator[set[str]]:
+    def _reprieves(self, before: World, gone: list[str], effort: Effort) -> Iterator[set[str]]:
         """Sets of victims that may stay by the rules of gangs: a surplus pod, a whole job, all but surplus pods of it.
 
         Several claims of one job in one cycle cannot be distinguished; then there is no complaint.
@@ -98,7 +98,7 @@ class _Moment:
                 if not gone:
                     for choice in units.choices(before.jobs[name], fit, whole=False):
                         rest = set(self.claim.victims) - victims | set(choice.victims)
-                        if self.claim.rule == "preempt" or units.spares_shares(rest, self.asked):
+                        if self.claim.rule == "preempt" or units.keeps_shares(rest, self.asked):
                             yield victims - set(choice.victims)
             else:
                 yield from ({key} for key in sorted(victims))

@@ -49,7 +49,7 @@ class Search:
         plugins = plugins_of(config)
         self.groups = "nodegroup" in plugins
         self.actions = [name.strip() for name in config["actions"].split(",")]
-        # drf beside priority may spare victims by its own shares, which are not modelled here.
+        # drf beside priority may protect victims by its own shares, which are not modelled here.
         names = [{plugin["name"] for plugin in tier["plugins"]} for tier in config["tiers"]]
         self.opinions = not any({"priority", "drf"} <= tier for tier in names)
         # What is left to name victims if a plugin may not is not decided by the spec.

@@ -89,7 +89,7 @@ class Victims:
             resort = _maximal(list(self._last_resort(name, jobs, asked)))
             yield from self._unions([resort, *(n for j, n in enumerate(normal) if j != i)], None)
 
-    def spares_shares(self, victims: Collection[str], asked: Collection[str]) -> bool:
+    def keeps_shares(self, victims: Collection[str], asked: Collection[str]) -> bool:
         """Does every queue keep what it deserves, without the last resort?"""
         left: dict[str, Amounts] = {}
         for job in {self.world.members[v].job for v in victims}:

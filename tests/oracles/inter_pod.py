@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from muster.config.types import Config
@@ -13,6 +13,7 @@ from muster.model.core import Node, Pod, PodAffinityTerm
 from muster.model.kinds import decode_as
 from muster.model.meta import LabelSelector, Object
 from muster.model.selectors import matches
+from muster.plugin_checks.pod_features import affinity as affinity  # for its users
 
 HOST, ZONE = "kubernetes.io/hostname", "zone"
 
@@ -28,21 +29,6 @@ def host(name: str, zone: str = "", labels: Mapping[str, str] | None = None, **s
 def near(app: str, key: str = ZONE, **more: Any) -> dict[str, Any]:
     """A pod affinity term: pods of the app, within a value of the label."""
     return {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": key, **more}
-
-
-def affinity(
-    required: Sequence[Any] = (), anti: Sequence[Any] = (), preferred: Sequence[Any] = (), avoided: Sequence[Any] = ()
-) -> dict[str, Any]:
-    """spec.affinity; `preferred` and `avoided` are pairs of weight and term."""
-    hard, soft = "requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution"
-
-    def weighted(terms: Sequence[Any]) -> list[dict[str, Any]]:
-        return [{"weight": weight, "podAffinityTerm": term} for weight, term in terms]
-
-    return {
-        "podAffinity": {hard: list(required), soft: weighted(preferred)},
-        "podAntiAffinity": {hard: list(anti), soft: weighted(avoided)},
-    }
 
 
 def spread(app: str | None, key: str = ZONE, skew: int = 1, soft: bool = False, **more: Any) -> dict[str, Any]:

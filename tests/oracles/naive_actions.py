@@ -180,7 +180,7 @@ def claimants(world: World) -> list[Job]:
 
 
 def make_room(world: World, victims: list[Task], enough: Callable[[], bool]) -> list[Task] | None:
-    """Evict in order until it is enough, then spare whoever is not needed, highest priority first."""
+    """Evict in order until it is enough, then reprieve whoever is not needed, highest priority first."""
     gone: list[Task] = []
     before = [(t, t.status) for t in victims]
     for victim in victims:

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace as changed
 
-from builders.manifests import group, node, pod, queue, state_of, typed
+from builders.followed_cluster import FollowedCluster
+from builders.manifests import group, node, pod, queue, state_of
 from muster.config.types import Config, PluginOption, Tier
 from muster.cycle.scheduler import Scheduler
 from muster.engine.core.plan import Plan
-from muster.engine.core.state import State
-from muster.model.core import Pod
-from muster.model.meta import key
 from strategies.clusters import NOW, Cluster, clusters
 from strategies.configurations import EVICTING, configurations
 from strategies.profiles import examples
@@ -41,18 +37,17 @@ def decided(plan: Plan) -> Plan:
 @given(clusters(), st.one_of(configurations(), configurations(first=("priority", "gang"), actions=EVICTING)))
 @examples(200)
 def test_reasons_change_no_decision(cluster: Cluster, config: Config) -> None:
-    quiet = Scheduler(config).cycle(cluster.state(), NOW, reasons=False)
-    assert decided(quiet) == decided(Scheduler(config).cycle(cluster.state(), NOW))
-    assert not quiet.conditions
+    without_reasons = Scheduler(config).cycle(cluster.state(), NOW, reasons=False)
+    assert decided(without_reasons) == decided(Scheduler(config).cycle(cluster.state(), NOW))
+    assert not without_reasons.conditions
 
 
-class History:
-    """A cluster whose jobs are alike: they come in a few sizes, get nodes and go."""
+class History(FollowedCluster):
+    """A cluster whose jobs are equal: they come in a few sizes, get nodes and go."""
 
     def __init__(self, dice: random.Random) -> None:
+        super().__init__()
         self.dice = dice
-        self.state = State()
-        self.objects: dict[tuple[str, str], Any] = {}
         self.made = 0
         for name in ("a", "b", "c"):
             asks = {"deserved": {"cpu": dice.randint(1, 6)}, "capability": {"cpu": dice.randint(4, 20)}}
@@ -60,15 +55,6 @@ class History:
             self.put(queue(name, **spec, **({"dequeueStrategy": "fifo"} if dice.random() < 0.2 else {})))
         for i in range(dice.randint(2, 5)):
             self.put(node(f"n{i}", cpu=str(dice.randint(2, 8)), memory="64Gi"))
-
-    def put(self, item: Any) -> None:
-        obj = typed(item)
-        self.objects[type(obj).__name__, key(obj)] = obj
-        self.state.upsert(type(obj).__name__, key(obj), obj)
-
-    def remove(self, kind: str, name: str) -> None:
-        del self.objects[kind, name]
-        self.state.remove(kind, name)
 
     def submit(self) -> None:
         dice = self.dice
@@ -91,16 +77,6 @@ class History:
             for kind, one in sorted(self.objects):
                 if kind == "Pod" and one.rpartition("-")[0] == name:
                     self.remove(kind, one)
-
-    def apply(self, plan: Plan) -> None:
-        for name, at in plan.binds.items():
-            one: Pod = self.objects["Pod", name]
-            self.put(changed(one, spec=changed(one.spec, node_name=at), status=changed(one.status, phase="Running")))
-        for name, phase in plan.phases.items():
-            of = self.objects["PodGroup", name]
-            self.put(changed(of, status=changed(of.status, phase=phase)))
-        for eviction in plan.evictions:
-            self.remove("Pod", eviction.pod)
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)

@@ -51,14 +51,14 @@ def picture(state: State) -> dict[str, Any]:
                 some(j.total))
             for k, j in state.jobs.items()
         },
-        "kinds": sorted(sorted(k for k, j in state.jobs.items() if j.kind is kind)
-                        for kind in {j.kind for j in state.jobs.values()}),
+        "plain pods": sorted(sorted(k for k, j in state.jobs.items() if j.plain_class is pod_class)
+                             for pod_class in {j.plain_class for j in state.jobs.values()}),
         "queues": {
             k: (q.created, q.weight, q.priority, q.open, q.parent, q.reclaimable, q.capability, q.guarantee,
                 q.deserved, q.annotations, sorted(q.jobs))
             for k, q in state.queues.items()
         },
-        "alike": sorted(
+        "census": sorted(
             (a.example.namespace, sorted(a.example.labels.items()), a.count, sorted(a.count_by_node.items()))
             for a in state.census.update(state)
         ),

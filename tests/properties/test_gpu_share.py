@@ -163,7 +163,7 @@ class World:
         for node, name in enumerate(state.nodes.names):
             here = gpus.at(node)
             assert here is not None
-            for of in here.held.values():
+            for of in here.of_pods.values():
                 held[name].update(dict.fromkeys(of.ids, of.parts))
         for key, node_name in plan.binds.items():
             request = self.plugin.request(state.tasks[key])
@@ -187,7 +187,7 @@ def columns(plugin: GpuShare) -> list[object]:
     gpus = plugin.gpus
     held = [gpus.at(node) for node in range(len(gpus.nodes))]
     derived = [gpus.fits(request, np.arange(len(gpus.nodes)), kind).tolist() for request in REQUESTS for kind in KINDS]
-    return [gpus.idle.tolist(), gpus.future.tolist(), gpus.card.tolist(), dict(gpus.held), held, derived]
+    return [gpus.idle.tolist(), gpus.future.tolist(), gpus.card.tolist(), dict(gpus.of_pods), held, derived]
 
 
 def scheduler(score: str) -> Scheduler:

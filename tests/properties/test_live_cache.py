@@ -35,7 +35,7 @@ class World:
         self.cache = Cache(("muster",), lambda: self.now)
         self.nodes: dict[str, Node] = {}
         self.pods: dict[str, Pod] = {}
-        self.untold: list[Observed] = []  # the watch lags behind
+        self.unobserved: list[Observed] = []  # the watch lags behind
         self.calls: list[tuple[str, str, str]] = []  # pod, uid, node ("" = eviction) on their way
         self.made = 0
         self.cache.load(cluster_of().store.everything())
@@ -46,19 +46,19 @@ class World:
     # --- the cluster
 
     def show(self, key: str) -> None:
-        self.untold.append(Observed("Pod", key, self.pods.get(key)))
+        self.unobserved.append(Observed("Pod", key, self.pods.get(key)))
 
     def node_comes(self, name: str) -> None:
         made = typed(node(name, cpu=str(self.dice.randint(2, 9))))
         assert isinstance(made, Node)
         self.nodes[name] = made
-        self.untold.append(Observed("Node", name, made))
+        self.unobserved.append(Observed("Node", name, made))
 
     def node_goes(self) -> None:
         if self.nodes:
             name = self.dice.choice(sorted(self.nodes))
             del self.nodes[name]
-            self.untold.append(Observed("Node", name, None))
+            self.unobserved.append(Observed("Node", name, None))
 
     def node_returns(self) -> None:
         gone = [name for name in NODES if name not in self.nodes]
@@ -153,13 +153,13 @@ class World:
     # --- the watch
 
     def hear(self) -> None:
-        for _ in range(self.dice.randint(0, len(self.untold))):
-            self.cache.put(self.untold.pop(0))
+        for _ in range(self.dice.randint(0, len(self.unobserved))):
+            self.cache.put(self.unobserved.pop(0))
         self.cache.apply_messages()
 
     def catch_up(self) -> None:
-        while self.untold:
-            self.cache.put(self.untold.pop(0))
+        while self.unobserved:
+            self.cache.put(self.unobserved.pop(0))
         self.cache.apply_messages()
 
     # --- what must hold

@@ -1,5 +1,5 @@
-"""A claim is judged with its victims removed: asked for what comes free (PIPELINE), every filter answers as if pods
-that are being released did not exist, whether they were evicted in this cycle or are terminating in the cluster."""
+"""A claim is evaluated with its victims removed: asked about what comes free (PIPELINE), every filter answers as if
+pods that are being released did not exist, evicted in this cycle or terminating in the cluster."""
 
 from __future__ import annotations
 

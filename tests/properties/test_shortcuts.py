@@ -9,6 +9,7 @@ from unittest.mock import patch
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from muster.actions import cheapest_victims
 from muster.config.types import Config
@@ -35,7 +36,7 @@ def decided(plan: Plan) -> Plan:
     So the condition of a group may name another of these pods.
     """
     conditions = {
-        key: replace(condition, message=condition.message.partition(" Origin reason is ")[0], pod="", why="")
+        key: structs.replace(condition, message=condition.message.partition(" Origin reason is ")[0], pod="", why="")
         for key, condition in plan.conditions.items()
     }
     return replace(plan, reasons={}, warnings=[], conditions=conditions)

@@ -30,11 +30,11 @@ def decided(cluster: Cluster, config: Config, *, together: bool, reasons: bool =
     answers: list[Answers] = []
 
     def look(session: Session) -> None:
-        assert together or not session.kinds
+        assert together or not session.single_classes
         answers.append(all_answers(session))
 
-    known = session_module.single_kinds if together else lambda *of: {}
-    with patch.object(session_module, "single_kinds", known):
+    known = session_module.single_job_classes if together else lambda *of: {}
+    with patch.object(session_module, "single_job_classes", known):
         plan = Scheduler(config).cycle(cluster.state(), NOW, look=look, reasons=reasons)
     return asdict(plan), [list(plan.binds), list(plan.pipelined), [e.pod for e in plan.evictions]], answers[0]
 
@@ -68,26 +68,26 @@ def test_explanations(cluster: Cluster, config: Config) -> None:
     pods = sorted(key for key in waiting if key.startswith("d/p"))
     for pod in pods[:1] + pods[-1:]:
         together = explain(Scheduler(config), objects, NOW, ("muster", "volcano"), pod)
-        with patch.object(session_module, "single_kinds", lambda *of: {}):
+        with patch.object(session_module, "single_job_classes", lambda *of: {}):
             assert explain(Scheduler(config), objects, NOW, ("muster", "volcano"), pod) == together
 
 
 def test_runs_are_drawn() -> None:
-    """The clusters have jobs of one kind, and several of them are moved together, by allocate and by backfill; pods of
+    """The clusters have jobs of one class, and several of them are moved together, by allocate and by backfill; pods of
     others are terminating.
     """
     sizes: Counter[bool] = Counter()
-    leaving: list[int] = []
+    terminating: list[int] = []
 
     @given(crowds(), configurations(actions=(("enqueue", "allocate", "backfill"),)))
-    @examples(400)
+    @examples(800)
     def run(cluster: Cluster, config: Config) -> None:
         def look(session: Session) -> None:
             sizes.update(move.task.best_effort for move in session.committed if move.several_jobs)
-            kinds = Counter(kind for kind in session.kinds.values() if kind.status == Status.RELEASING)
-            leaving.extend(count for count in kinds.values() if count > 1)
+            classes = Counter(c for c in session.single_classes.values() if c.status == Status.RELEASING)
+            terminating.extend(count for count in classes.values() if count > 1)
 
         Scheduler(config).cycle(cluster.state(), NOW, look=look)
 
     run()
-    assert min(sizes[True], sizes[False], len(leaving)) >= 4, (sizes, leaving)
+    assert min(sizes[True], sizes[False], len(terminating)) >= 4, (sizes, terminating)

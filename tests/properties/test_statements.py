@@ -50,7 +50,7 @@ def accounts(nodes: Nodes, tasks: dict[str, Task], node: int) -> list[list[int]]
         if task.node != node:
             continue
         request, terminating = task.shape.request(axis), task.status == Status.RELEASING
-        began_leaving = terminating and task.pod.metadata.deletion_timestamp is not None
+        terminates_in_cluster = terminating and task.pod.metadata.deletion_timestamp is not None
         if task.status in (*ALLOCATED_LIKE, Status.RELEASING, Status.UNKNOWN):
             idle -= request
             used += request
@@ -60,7 +60,7 @@ def accounts(nodes: Nodes, tasks: dict[str, Task], node: int) -> list[list[int]]
             future -= request
         else:
             continue
-        if not terminating or began_leaving:  # one that was evicted in this cycle is no load any more
+        if not terminating or terminates_in_cluster:  # one that was evicted in this cycle is no load any more
             load += request
             nonzero += np.array(task.shape.nonzero, np.int64)
     return [column.tolist() for column in (idle, future, used, load, nonzero)]

@@ -1,4 +1,4 @@
-"""Nobody is evicted without need: with any one of the victims spared, the claim it went for would not be granted.
+"""Nobody is evicted without need: without any one of the evictions the claim would not be granted.
 
 This is about Volcano's rules, pod by pod. By muster's own rules victims go in units; test_evictions asks the same of
 each unit ("P2 superfluous victim").
@@ -55,7 +55,7 @@ def needed(session: Session, eviction: Move, claims: dict[str, str]) -> bool:
     ),
 )
 @examples(250)
-def test_no_victim_can_be_spared(cluster: Cluster, config: Config) -> None:
+def test_every_victim_is_needed(cluster: Cluster, config: Config) -> None:
     scheduler = Scheduler(config)
     session = scheduler.session(cluster.state(), NOW)
     claims: dict[str, str] = {}

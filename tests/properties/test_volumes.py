@@ -1,13 +1,18 @@
-"""Pods whose volumes demand the same of a node are one class: the decisions are those of every pod taken by itself."""
+"""Pods whose volumes demand the same of a node are one class: the decisions are those of every pod taken by itself. The
+usage of volumes is kept from cycle to cycle: it is what a cluster that is read afresh has.
+"""
 
 from __future__ import annotations
 
+import random
+from typing import Any
 from unittest.mock import patch
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import manifests
+from builders.followed_cluster import FollowedCluster
 from builders.manifests import Manifest, state_of
 from builders.storage_cluster import claim, csi_node, storage_class, volume, zone_node
 from muster.config.loader import DEFAULT, load
@@ -15,7 +20,10 @@ from muster.cycle.registry import known
 from muster.cycle.scheduler import Scheduler
 from muster.engine.core.hooks import Batch
 from muster.engine.core.plan import Plan
+from muster.engine.core.state import State
+from muster.engine.volumes.usage_record import UsageRecord
 from muster.engine.volumes.volume_binder import VolumeBinder, volume_signature
+from muster.engine.volumes.volume_claims import VolumeClaims
 from muster.plugins.predicates.volumes import VolumeLimits
 from strategies.profiles import examples
 
@@ -67,3 +75,41 @@ def test_pods_of_one_class_are_decided_as_each_by_itself(cluster: list[Manifest]
     always = patch.object(VolumeLimits, "batch", return_value=Batch.COLUMNS)
     with patch.multiple(VolumeBinder, **by_claims), always:
         assert found == decide(cluster)
+
+
+def counted(state: State, record: UsageRecord) -> list[dict[str, Any]]:
+    """What pods use, and what those use that do not terminate."""
+    usages = record.update(state, VolumeClaims(state.objects), lambda shape: bool(shape.spec.volumes))
+    return [
+        {
+            "users": usage.users,
+            "disks": usage.disks,
+            "attached": usage.attached,
+            "count": {driver: count.tolist() for driver, count in usage.count.items() if count.any()},
+            "limits": {driver: limit.tolist() for driver, limit in usage.limits().items()},
+        }
+        for usage in usages
+    ]
+
+
+@given(st.lists(clusters(), min_size=2, max_size=6), st.randoms(use_true_random=False))
+@examples(150)
+def test_usage_that_followed_changes_is_that_of_a_cluster_read_afresh(
+    history: list[list[Manifest]], dice: random.Random
+) -> None:
+    """Also after cycles, which count what they place and undo it."""
+    cluster, config = FollowedCluster(), load(DEFAULT, "test", known())[0]
+    lasting = Scheduler(config)
+    for i, given_ in enumerate(history):
+        for kind, name in sorted(cluster.objects):
+            if dice.random() < 0.1:
+                cluster.remove(kind, name)
+        for one in given_ if i == 0 else [one for one in given_ if dice.random() < 0.4]:
+            if one["kind"] == "Pod" and dice.random() < 0.2:
+                one["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+            cluster.put(one)
+        cold = cluster.cold_state()
+        plan = lasting.cycle(cluster.state, float(i))
+        assert plan == Scheduler(config).cycle(cold, float(i))
+        assert counted(cluster.state, cluster.state.volume_usage) == counted(cold, UsageRecord())
+        cluster.apply(plan)

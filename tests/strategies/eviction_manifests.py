@@ -55,7 +55,7 @@ class Writer:
     def add(self, manifest: Manifest) -> None:
         self.objects.append(manifest)
 
-    def _stamp(self) -> str:
+    def _created(self) -> str:
         self.clock += self.rng.randint(1, 9)
         return f"2024-01-01T00:{self.clock // 60:02}:{self.clock % 60:02}Z"
 
@@ -66,7 +66,7 @@ class Writer:
             spec = {"minMember": job.minimum, "queue": job.queue, **job.group}
             if job.group_class:
                 spec["priorityClassName"] = job.group_class
-            meta = {"annotations": job.group_notes, "creationTimestamp": self._stamp()}
+            meta = {"annotations": job.group_notes, "creationTimestamp": self._created()}
             self.add(made(VOLCANO, "PodGroup", job.name, "d", metadata=meta, spec=spec, status={"phase": phase}))
             job.notes[GROUP] = job.name
         else:
@@ -94,7 +94,7 @@ class Writer:
 
     def _pod(self, job: DrawnJob, i: int, node: str, owned: Manifest | None = None) -> None:
         base = self._template(job, i)
-        meta = {**base["metadata"], "creationTimestamp": self._stamp(), **(owned or {})}
+        meta = {**base["metadata"], "creationTimestamp": self._created(), **(owned or {})}
         spec = {**base["spec"], **({"nodeName": node} if node else {})}
         ready = {"conditions": [{"type": "Ready", "status": "True"}]} if node else {}
         status = {"phase": "Running" if node else "Pending", **ready}
@@ -114,7 +114,7 @@ class Writer:
             version, spec = "apps/v1", {"replicas": count, "selector": selector, "template": template}
             if job.owner == "StatefulSet":
                 spec |= {"serviceName": job.name, "podManagementPolicy": "Parallel"}
-        meta = {"uid": f"uid-{job.name}", "creationTimestamp": self._stamp()}
+        meta = {"uid": f"uid-{job.name}", "creationTimestamp": self._created()}
         self.add(made(version, job.owner, job.name, "d", metadata=meta, spec=spec))
         if any(job.where):
             by = {"apiVersion": version, "kind": job.owner, "name": job.name, "uid": meta["uid"], "controller": True}

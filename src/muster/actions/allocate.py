@@ -12,12 +12,14 @@ from collections import Counter
 from collections.abc import Sequence
 
 from muster.actions.job_queue import JobQueue
+from muster.actions.job_rounds import serve_round
 from muster.actions.node_set_trials import Outcome, on_set, on_sets
 from muster.actions.queue_jobs import QueueJobs
 from muster.actions.role_failures import RoleFailures
 from muster.actions.sub_groups import SubGroupPlacement
+from muster.engine.core.backlog import JobClass
 from muster.engine.core.hooks import NodeSet
-from muster.engine.core.jobs import READY_LIKE, Attempt, Job, Queue, Status, Task
+from muster.engine.core.jobs import READY_LIKE, Job, Queue, Status, Task
 from muster.engine.core.podgroups import MINIMUM_FIRST
 from muster.engine.core.session import Session, candidates
 from muster.engine.core.single_jobs import single_task
@@ -32,13 +34,11 @@ _PENDING = int(Status.PENDING)
 
 def run(session: Session) -> None:
     waiting = eligible(session)
-    # A cycle with classes evicts nothing: what the nodes cannot hold now, they cannot hold later in this cycle.
-    waiting_classes = session.waiting_classes(pending=False)
-    classes = [cls for cls in waiting_classes if hopeful(session, job := cls.first()) and session.valid(job) is None]
+    classes = _eligible_classes(session)
     jobs = JobQueue(session, [session.jobs[key] for key in waiting], classes)
     while (first := jobs.pop()) is not None:
         queue, job = first
-        if jobs.of(queue).stands_for_class(job):
+        if jobs.of(queue).stands_for_class(job) and not session.explains:
             found = _first_hopeful(session, jobs.of(queue), job)
             if found is None:
                 continue
@@ -47,8 +47,13 @@ def run(session: Session) -> None:
             waiting[job.key] = session.in_order(candidates(job))
         tasks = waiting[job.key]
         before = len(session.committed), len(session.reserved)
-        if job.key in session.kinds:
+        if job.key in session.single_classes:
             ready = serve_singles(session, jobs, queue, job, tasks)
+        elif session.explains and jobs.of(queue).stands_for_class(job):
+            ready = serve_class(session, jobs, queue, job, tasks)
+        elif not classes and serve_round(session, jobs, queue, job, waiting):
+            jobs.push_queue(queue)
+            continue
         else:
             ready = JobStep(session, queue, job).run(tasks)
         if classes and not _settle_class(session, jobs.of(queue), job, before):
@@ -61,7 +66,7 @@ def run(session: Session) -> None:
 
 
 def serve_singles(session: Session, jobs: JobQueue, queue: Queue, job: Job, tasks: list[Task]) -> bool:
-    """Serves a job of one pod together with the jobs of its kind that come next, with the result of one at a time.
+    """Serves a job of one pod together with the jobs of its class that come next, with the result of one at a time.
 
     A placement changes only the order of queues, the queue's limits are asked with the number of pods, and a job that
     is refused changes nothing for the next one.
@@ -81,8 +86,21 @@ def serve_singles(session: Session, jobs: JobQueue, queue: Queue, job: Job, task
     return ready
 
 
+def serve_class(session: Session, jobs: JobQueue, queue: Queue, job: Job, tasks: list[Task]) -> bool:
+    """The same for the first job of a class. The class may be long: its next jobs are asked for if the first is placed.
+    """
+    if not place_singles(session, queue, [job]):
+        return JobStep(session, queue, job).run(tasks)
+    tasks.clear()
+    session.take(job)
+    following = jobs.run(queue, job) if session.overused(queue) is None else []
+    for each in following[: place_singles(session, queue, following) if following else 0]:
+        session.take(each)
+    return True
+
+
 def place_singles(session: Session, queue: Queue, jobs: Sequence[Job]) -> int:
-    """Allocates and commits the first of these jobs of one kind; returns how many get what is free now."""
+    """Allocates and commits the first of these jobs of one class; returns how many get what is free now."""
     if any(plugin.divides(jobs[0]) for plugin in session.dividers):
         return 0
     tasks = [single_task(job) for job in jobs]
@@ -99,7 +117,7 @@ def place_singles(session: Session, queue: Queue, jobs: Sequence[Job]) -> int:
 
 
 def _refuse_equal(session: Session, refused: Job, jobs: Sequence[Job]) -> None:
-    """Refuses jobs of the same kind as one that got nothing."""
+    """Refuses jobs of the same class as one that got nothing."""
     attempt = refused.attempt
     text = next(iter(attempt.unfit.values()), None)
     tasks = [single_task(job) for job in jobs]
@@ -134,11 +152,29 @@ def _settle_class(session: Session, jobs: QueueJobs, job: Job, before: tuple[int
         if jobs.stands_for_class(job):
             session.take(job)
         jobs.served(job)
+    elif jobs.stands_for_class(job) and job.attempt.divided:
+        session.take(job)  # as without classes, each job tries the node sets by itself
+        jobs.push_next_of_class(job)
     elif jobs.stands_for_class(job):
-        job.attempt = Attempt()
         jobs.refused(job)
         return False
     return True
+
+
+def _eligible_classes(session: Session) -> list[JobClass]:
+    """Returns the classes of jobs to place. The jobs of the others may not be scheduled, or no nodes can hold them."""
+    found: list[JobClass] = []
+    for cls in session.waiting_classes(pending=False):
+        job = cls.first(session.active)
+        # A cycle with classes evicts nothing: what the nodes cannot hold now, they cannot hold later in this cycle.
+        if job is None or (not session.explains and not hopeful(session, job)):
+            continue
+        job.attempt.refusal = session.valid(job)
+        if job.attempt.refusal is None:
+            found.append(cls)
+        else:
+            session.refuse_class(cls, job)
+    return found
 
 
 def eligible(session: Session) -> dict[str, list[Task]]:

@@ -29,12 +29,12 @@ def mixed(session: Session, tasks: Sequence[Task]) -> bool:
 
 
 def largest_first(session: Session, tasks: Sequence[Task], within: NodeSet | None) -> list[Task]:
-    kinds = _kinds(session, tasks)
+    signatures = _signatures(session, tasks)
     requests, free = _columns(session, tasks, within)
-    return [tasks[i] for i in by_size(requests, kinds, free.sum(axis=1))]
+    return [tasks[i] for i in by_size(requests, signatures, free.sum(axis=1))]
 
 
-def _kinds(session: Session, tasks: Sequence[Task]) -> list[int]:
+def _signatures(session: Session, tasks: Sequence[Task]) -> list[int]:
     """Numbers the signatures as they follow each other in the tasks.
 
     A signature's own number depends on which task was asked about first in the cycle, and must not decide anything.
@@ -52,7 +52,7 @@ def selections(session: Session, job: Job, tasks: Sequence[Task], count: int) ->
         members.setdefault((session.signature(task), task.role, leaf.get(task.key, "")), []).append(task)
     amounts = [range(min(len(some), count), -1, -1) for some in members.values()]
     if len(amounts) > 8:
-        return  # too many kinds have too many combinations
+        return  # too many signatures have too many combinations
     for counts in islice((c for c in product(*amounts) if sum(c) == count), _SELECTIONS):
         yield [task for some, n in zip(members.values(), counts, strict=True) for task in some[:n]]
 
@@ -63,10 +63,10 @@ def node_for_each(session: Session, tasks: Sequence[Task], within: NodeSet | Non
         return None
     if within is None:
         within = _emptiest(session, tasks)
-    kinds = _kinds(session, tasks)
+    signatures = _signatures(session, tasks)
     requests, free = _columns(session, tasks, within)
     usable = [session.placement.answers(task).static[within.index] for task in tasks]
-    columns = pack(requests, kinds, free, usable)
+    columns = pack(requests, signatures, free, usable)
     return None if columns is None else [NodeSet(within.index[[column]]) for column in columns]
 
 
@@ -107,14 +107,14 @@ def _future(nodes: Nodes, keys: Sequence[int]) -> Vector:
     return np.maximum(np.stack([future_idle[key] for key in keys]), 0)
 
 
-def by_size(requests: Sequence[Vector], kinds: Sequence[int], total: Vector) -> list[int]:
-    """Returns positions by share of the total, largest first; those of one kind stay together in the given order."""
+def by_size(requests: Sequence[Vector], signatures: Sequence[int], total: Vector) -> list[int]:
+    """Returns positions by share of the total, largest first; those of one signature stay together in their order."""
     share = [float((request / np.maximum(total, 1)).max()) for request in requests]
-    return sorted(range(len(requests)), key=lambda i: (-share[i], kinds[i]))
+    return sorted(range(len(requests)), key=lambda i: (-share[i], signatures[i]))
 
 
 def pack(
-    requests: Sequence[Vector], kinds: Sequence[int], free: Vector, usable: Sequence[Bools], budget: int = BUDGET
+    requests: Sequence[Vector], signatures: Sequence[int], free: Vector, usable: Sequence[Bools], budget: int = BUDGET
 ) -> list[int] | None:
     """Returns a column of `free` (resources × nodes) for each request; None if there is none or the budget ran out.
 
@@ -122,13 +122,13 @@ def pack(
     pods first and tries the fullest nodes that suffice first; nodes in the same state are tried once. It is exact for
     requests and for nodes that always or never take a pod; it does not evaluate other filters.
 
-    Requests of one kind are interchangeable; `usable[i]` are the nodes that may take request i at all.
+    Requests of one signature are interchangeable; `usable[i]` are the nodes that may take request i at all.
     """
-    order = by_size(requests, kinds, free.sum(axis=1))
+    order = by_size(requests, signatures, free.sum(axis=1))
     amounts = [tuple(int(v) for v in requests[i]) for i in order]
     free_on = [list(map(int, column)) for column in free.T]
     masks = [usable[i] for i in order]
-    same = [n > 0 and kinds[order[n]] == kinds[order[n - 1]] for n in range(len(order))]
+    same = [n > 0 and signatures[order[n]] == signatures[order[n - 1]] for n in range(len(order))]
     # Nodes that are equal for every pod are interchangeable while the same amounts are free on them.
     usable_by = [tuple(bool(mask[node]) for mask in masks) for node in range(len(free_on))]
     chosen = [-1] * len(order)

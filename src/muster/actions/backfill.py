@@ -15,7 +15,7 @@ from muster.engine.core.hooks import NodeSet
 from muster.engine.core.jobs import Job, Task
 from muster.engine.core.nodes import MoveKind
 from muster.engine.core.session import Session, candidates
-from muster.engine.core.single_jobs import runs_of_kind, single_task
+from muster.engine.core.single_jobs import runs_of_class, single_task
 from muster.engine.core.statement import Move, Statement, revert
 from muster.engine.placement.answers import Answers
 from muster.engine.placement.node_sets import divide_nodes
@@ -34,14 +34,14 @@ def run(session: Session) -> None:
         for job in sorted((queue.jobs[key] for key in waiting if key in queue.jobs), key=session.job_key)
     ]
     answers: dict[int, Answers] = {}
-    for run in runs_of_kind(session.kinds, jobs):
+    for run in runs_of_class(session.single_classes, jobs):
         if len(run) == 1 or not _place_singles(session, run, answers):
             for job in run:
                 _place(session, job, waiting[job.key], answers)
 
 
 def _place_singles(session: Session, jobs: Sequence[Job], answers: dict[int, Answers]) -> bool:
-    """Places jobs of one kind with the result of one at a time; returns False if they must be placed one by one."""
+    """Places jobs of one class with the result of one at a time; returns False if they must be placed one by one."""
     if any(plugin.divides(jobs[0]) for plugin in session.dividers):
         return False
     statement, tasks = session.statement(), [single_task(job) for job in jobs]

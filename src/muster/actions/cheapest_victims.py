@@ -52,8 +52,8 @@ class CheapestVictims:
         self.nodes = session.state.nodes
         self._evict_on = evict_on
         self._limits = limits
-        self._kind: tuple[int, int, bool] | None = None
-        self._known: dict[int, Cost | None] = {}  # node → the cost of victims there, for tasks of that kind
+        self._bounds_key: tuple[int, int, bool] | None = None
+        self._known: dict[int, Cost | None] = {}  # node → the cost of victims there, by `_bounds_key`
         self._seen = 0
         self._exact = True
         self._compared: _Compared | None = None
@@ -102,6 +102,15 @@ class CheapestVictims:
         if cost is not None:
             heappush(compared.left, (cost, score, node))
         return True
+
+    def stays(self, node: int) -> bool:
+        """Returns whether the node that was taken last is taken again, if one victim there lets in each further task.
+        """
+        compared = self._compared
+        if compared is None or self._exact or compared.last is None or compared.last[0] != node:
+            return False
+        entry = ((float(compared.level), 1.0, 0.0, 0.0), compared.last[1], node)
+        return not compared.left or (entry < compared.left[0] and self._is_best(entry, compared.left[0]))
 
     def _on_parts(self, statement: Statement, task: Task, wanted: int, nodes: Index, level: int) -> bool:
         scores = self.session.placement.scores(task)
@@ -160,11 +169,11 @@ class CheapestVictims:
 
     def _bounds(self, task: Task, wanted: int, nodes: Sequence[int], level: int) -> list[Cost | None]:
         """Returns the cost bound of victims per node; it is cached and recomputed only for nodes that changed."""
-        kind = (self.session.signature(task), level, self._exact)
-        if self._kind != kind:
+        bounds_key = (self.session.signature(task), level, self._exact)
+        if self._bounds_key != bounds_key:
             self._remember()
-            self._kind = kind
-            self._known, self._seen = self.pool.known.get(kind, ({}, len(self.nodes.log)))
+            self._bounds_key = bounds_key
+            self._known, self._seen = self.pool.known.get(bounds_key, ({}, len(self.nodes.log)))
         known = self._known
         for node in set(self.nodes.log[self._seen :]):
             known.pop(node, None)
@@ -178,5 +187,5 @@ class CheapestVictims:
 
     def _remember(self) -> None:
         """Stores the known costs for the next claims on the same pool."""
-        if self._kind is not None:
-            self.pool.known[self._kind] = (self._known, self._seen)
+        if self._bounds_key is not None:
+            self.pool.known[self._bounds_key] = (self._known, self._seen)

@@ -19,7 +19,7 @@ class SearchLimits:
     """Which part of the possible claims of a job is searched; `pod` and `nodes` are set by explanations only."""
 
     within: bool = False  # victims are pods of the claiming job itself
-    spared: frozenset[str] = frozenset()  # jobs that are no victims, because they claimed from this one
+    never_victims: frozenset[str] = frozenset()  # jobs that claimed from this one
     pod: Task | None = None  # the only pod that a job above its minimum claims for
     nodes: NodeSet | None = None  # the only nodes that are used
 
@@ -30,11 +30,11 @@ UNLIMITED = SearchLimits()
 def given_enough(session: Session, units: Units, claim: Claim, pool: VictimPool) -> bool:
     """Returns whether nodes could hold the claim, by free capacity and what queues may give, per resource."""
     nodes, first = session.state.nodes, claim.tasks[0]
-    alike = len({session.signature(task) for task in claim.tasks}) == 1
-    usable = session.placement.answers(first).static if alike else np.ones(len(nodes), np.bool_)
+    equal = len({session.signature(task) for task in claim.tasks}) == 1
+    usable = session.placement.answers(first).static if equal else np.ones(len(nodes), np.bool_)
     freed = nodes.everything().account(pool.everything())
     gives = pool.gives_at_most(units, claim)
-    if alike and claim.rule == PREEMPT and any(
+    if equal and claim.rule == PREEMPT and any(
         used.get(name, 0) + claim.request[name] - most > max(limit.get(name, 0), used.get(name, 0))
         for used, limit in session.usage(claim.queue) for name, most in gives.items()
     ):  # fmt: skip
@@ -45,7 +45,7 @@ def given_enough(session: Session, units: Units, claim: Claim, pool: VictimPool)
         amount = first.shape.amounts.get(name, 0)
         if claim.request[name] > free.sum() + most:
             return False
-        if alike and amount and _at_most(free, freed[row][usable], amount, most) < len(claim.tasks):
+        if equal and amount and _at_most(free, freed[row][usable], amount, most) < len(claim.tasks):
             return False
     return True
 
@@ -65,7 +65,7 @@ def _at_most(free: Amounts, freed: Amounts, amount: int, most: float) -> int:
 
 
 def enough_at_most(session: Session, tasks: Sequence[Task], pool: VictimPool, node_set: NodeSet | None) -> bool:
-    """Returns whether nodes have the capacity for this number of pods, per kind of pod and by sums, if the whole pool
+    """Returns whether nodes have the capacity for this number of pods, per signature and by sums, if the whole pool
     were evicted.
     """
     nodes = session.state.nodes

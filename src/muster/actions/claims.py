@@ -86,13 +86,13 @@ class Claims:
     def solve(self, job: Job, limits: SearchLimits = UNLIMITED) -> Statement | None:
         """Returns a statement with the evictions and promises of a claim for the job; None if it cannot be served."""
         statement = self._solve(job, limits)
-        spared = self.session.promises.claimants(job)
-        if statement is None or not any(m.kind == MoveKind.EVICT and _in(m.job, spared) for m in statement.moves):
+        claimants = self.session.promises.claimants(job)
+        if statement is None or not any(m.kind == MoveKind.EVICT and _in(m.job, claimants) for m in statement.moves):
             return statement
         statement.discard()
         for pool in self._pools.values():
             pool.known.clear()
-        statement = self._solve(job, replace(limits, spared=spared))
+        statement = self._solve(job, replace(limits, never_victims=claimants))
         if statement is None and limits.nodes is None:
             self.session.promises.counterclaims.add(job.key)
         return statement
@@ -108,20 +108,23 @@ class Claims:
             self.session.turns.claim(self.session, tasks)
         if limits.within and len({task.priority for task in job.tasks.values()}) == 1:
             return None
-        kind = self._kind(job, tasks, gang, limits.within) if not limits.spared and limits.nodes is None else None
+        shares = not limits.never_victims and limits.nodes is None
+        claim_class = self._claim_class(job, tasks, gang, limits.within) if shares else None
         need = self._short(job) if gang else 1
         decided = len(self.session.committed) + len(self.session.reserved)
-        if kind is not None and kind in self._failed:
-            then, failed = self._failed[kind]
+        if claim_class is not None and claim_class in self._failed:
+            then, failed = self._failed[claim_class]
             if then == decided and failed <= need:
                 return None
-        claims = list(self._admitted_claims(job, tasks, gang, limits, alike=kind is not None))
+        claims = list(self._admitted_claims(job, tasks, gang, limits, equal=claim_class is not None))
+        if claim_class is not None and not self.session.placement.might_ever_fit(tasks[0]):
+            claims = []  # whoever is evicted
         for resort in self.resorts if claims else ():
             found = self._with_victims(job, claims, gang, resort, limits)
             if found is not None:
                 return found
-        if kind is not None:
-            self._failed[kind] = (decided, need)
+        if claim_class is not None:
+            self._failed[claim_class] = (decided, need)
         return None
 
     @property
@@ -138,10 +141,10 @@ class Claims:
             t for t in tasks if t.shape.spec.preemption_policy != "Never" and not (gang and t.best_effort)
         ]  # fmt: skip
 
-    def _kind(self, job: Job, tasks: list[Task], gang: bool, within: bool) -> tuple[object, ...] | None:
-        """Returns the kind of the claim; None if no other claim is of its kind.
+    def _claim_class(self, job: Job, tasks: list[Task], gang: bool, within: bool) -> tuple[object, ...] | None:
+        """Returns the class of the claim; None if no other claim is in it.
 
-        If a claim for some pods failed, a claim of the same kind for more pods fails as well.
+        If a claim for some pods failed, a claim of the same class for more pods fails as well.
         """
         if sub_group_tree(job) is not None or job.roles:
             return None
@@ -162,10 +165,10 @@ class Claims:
         return (task.shape.id, *sorted(job.allocated.items()))
 
     def _admitted_claims(
-        self, job: Job, tasks: list[Task], gang: bool, limits: SearchLimits, *, alike: bool
+        self, job: Job, tasks: list[Task], gang: bool, limits: SearchLimits, *, equal: bool
     ) -> Iterator[tuple[list[Task], Claim]]:
         """Yields the claims that the job's queue admits, each with the order of the pods."""
-        if alike and not self._admits(self.claim(job, tasks, gang, False, limits)):
+        if equal and not self._admits(self.claim(job, tasks, gang, False, limits)):
             return  # whatever the order
         for order in self.orders(job, self.session.in_order(tasks), gang):
             claim = self.claim(job, order, gang, False, limits)
@@ -227,20 +230,25 @@ class Claims:
     def claim(self, job: Job, order: Sequence[Task], gang: bool, resort: bool, limits: SearchLimits) -> Claim:
         assert job.queue is not None
         tasks = self.least(job, order, gang)
-        return Claim(self.rule, job, job.queue, tasks, resort, within=limits.within, spared=limits.spared)
+        return Claim(self.rule, job, job.queue, tasks, resort, within=limits.within, never_victims=limits.never_victims)
 
     def pool(self, claim: Claim) -> VictimPool:
         """Returns the pool of possible victims; claims for which it is the same share it."""
         queues = giving(self.session, self.units, claim)
         takes_promises = claim.last_resort and self.rule != RECLAIM
-        if claim.within or claim.spared or takes_promises:
+        if claim.within or claim.never_victims or takes_promises:
             return VictimPool(self.session, self.units, self._opinions, claim, queues)
         priorities = (claim.priority, claim.pod_priority)
         names = tuple(queue.name for queue in queues)
-        kind = (claim.queue.name, *priorities, claim.last_resort, names, self._named_for(claim.tasks[0]))
-        pool = self._pools.get(kind)
+        shared = (claim.queue.name, *priorities, names, self._named_for(claim.tasks[0]))
+        pool = self._pools.get((*shared, claim.last_resort))
         if pool is None or not pool.current():
-            pool = self._pools[kind] = VictimPool(self.session, self.units, self._opinions, claim, queues)
+            other = self._pools.get((*shared, not claim.last_resort))
+            if other is not None and other.unmoved:
+                pool = other.twin()
+            else:
+                pool = VictimPool(self.session, self.units, self._opinions, claim, queues)
+            self._pools[*shared, claim.last_resort] = pool
         elif claim.last_resort:
             pool.known.clear()  # how much a whole job may give depends on the claim
         return pool
@@ -283,7 +291,7 @@ class Claims:
         while at < len(tasks) and not session.pipelined(job):
             first = tasks[at]
             equal = 1
-            while at + equal < len(tasks) and _alike(session, first, tasks[at + equal]):
+            while at + equal < len(tasks) and _equal(session, first, tasks[at + equal]):
                 equal += 1
             wanted = min(self._short(job, first), equal)
             if wanted:
@@ -328,10 +336,10 @@ class Claims:
         """Yields the orders in which the pods are tried: task order and, if they differ, by size."""
         session = self.session
         if not gang:
-            alike = dict[tuple[int, int], Task]()
+            distinct = dict[tuple[int, int], Task]()
             for task in tasks:
-                alike.setdefault((session.signature(task), task.priority), task)
-            yield from ([task] for task in alike.values())
+                distinct.setdefault((session.signature(task), task.priority), task)
+            yield from ([task] for task in distinct.values())
             return
         # Pods of low priority may evict fewer others, so the claim is also tried without them.
         for least in sorted({task.priority for task in tasks}):
@@ -382,7 +390,7 @@ def needed(group: SubGroup, order: Sequence[Task], at_least: int = 0) -> list[Ta
     return chosen + rest[: max(at_least - len(chosen), 0)]
 
 
-def _alike(session: Session, a: Task, b: Task) -> bool:
+def _equal(session: Session, a: Task, b: Task) -> bool:
     return a.role == b.role and session.signature(a) == session.signature(b)
 
 

@@ -15,7 +15,7 @@ from muster.actions.queue_jobs import queue_jobs
 from muster.engine.core.backlog import JobClass
 from muster.engine.core.jobs import Job, Queue
 from muster.engine.core.session import Session
-from muster.engine.core.single_jobs import runs_of_kind
+from muster.engine.core.single_jobs import runs_of_class
 
 NAME = "enqueue"
 
@@ -34,12 +34,12 @@ def run(session: Session) -> None:
             _admit_classes(session, pending.get(queue.name, []), classes[queue.name])
             continue
         blocker: Job | None = None
-        for equal in runs_of_kind(session.timeless_kinds, sorted(pending[queue.name], key=session.job_key)):
+        for equal in runs_of_class(session.timeless_classes, sorted(pending[queue.name], key=session.job_key)):
             blocker = _admit(session, queue, equal, blocker)
 
 
 def _admit(session: Session, queue: Queue, jobs: Sequence[Job], blocker: Job | None) -> Job | None:
-    """Admits or refuses jobs of one kind with the result of one at a time; returns the queue's first refused job."""
+    """Admits or refuses jobs of one class with the result of one at a time; returns the queue's first refused job."""
     at = 0
     while at < len(jobs):
         job, left = jobs[at], len(jobs) - at

@@ -23,6 +23,7 @@ from muster.engine.core.statement import Move, Statement, perform, revert
 from muster.engine.evictions.claim import Claim, Unit, Units
 
 Make = Callable[[], Unit | None]  # makes a unit with its current pods
+_ONE_FOR_ONE = [(MoveKind.EVICT, 1), (MoveKind.PIPELINE, 1)]
 
 
 class EvictingPlacement:
@@ -65,6 +66,7 @@ class EvictingPlacement:
             if not placed:
                 break  # a rule between pods refuses the task on a node with enough capacity
             done += placed
+            done += self._promise_again(statement, start, run[done:])
             start = statement.checkpoint()
         return done
 
@@ -77,6 +79,39 @@ class EvictingPlacement:
         count = min(self.costs.copies(task, node), len(run))
         statement.pipeline(list(run[:count]), [node] * count)
         return count
+
+    def _promise_again(self, statement: Statement, start: int, run: Sequence[Task]) -> int:
+        """Evicts on the same node for further tasks, if the moves since `start` are a victim and a task of one size.
+
+        The columns of the node are then as before. If the scores read nothing else and all candidates there have that
+        size, the next task finds the node as the last task found it: the cheapest, by one victim. It is decided anew
+        when a victim is protected.
+        """
+        moves = statement.moves[start:]
+        if not run or [(move.kind, len(move.tasks)) for move in moves] != _ONE_FOR_ONE:
+            return 0
+        task, victim, node = run[0], moves[0].task.shape, moves[0].nodes[0]
+        same_size = (victim.amounts, victim.nonzero) == (task.shape.amounts, task.shape.nonzero)
+        if not same_size or not self._by_columns(task) or not self.cheapest.stays(node):
+            return 0
+        here = self.pool.eviction_order(node, self.pool.levels[0], task.shape)
+        if any(one.shape is not victim for one in here):
+            return 0
+        done = 0
+        for one in here[: len(run)]:
+            unit = self.units.single(one)
+            if self.units.protected(self.claim, unit) is not None:
+                break
+            self.evict(statement, unit, self.claim.tasks[0])
+            done += 1
+        if done:
+            statement.pipeline(list(run[:done]), [node] * done)
+        return done
+
+    def _by_columns(self, task: Task) -> bool:
+        """Returns whether a node's columns alone decide about the task, apart from what does not change."""
+        answers = self.session.placement.answers(task)
+        return not self.moving(task) and answers.batch() == Batch.COLUMNS and answers.columns.scored_by_columns
 
     def _make_way(self, statement: Statement, task: Task, wanted: int, within: NodeSet | None) -> bool:
         """Evicts the cheapest victims for at least one more such task; returns False if no victims are enough."""

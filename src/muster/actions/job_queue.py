@@ -156,6 +156,10 @@ class JobQueue:
         # A placement may change the order of queues.
         return [] if self._queues.others_wait() else self._jobs[queue.name].run(job)
 
+    def others_tie(self, queue: Queue, job: Job) -> bool:
+        """Returns whether the job that comes next ties with the one taken out last in the order of plugins."""
+        return not self._queues.others_wait() and self._jobs[queue.name].others_tie(job)
+
     def _refuse_behind_unserved(self) -> None:
         """Refuses jobs of fifo queues behind a job that is not scheduled here (not admitted, or promised capacity)."""
         session = self.session
@@ -177,8 +181,7 @@ class JobQueue:
     def _refuse(self, queue: Queue, reason: Reason) -> None:
         if not self.session.explains:
             return
-        for job in self._jobs[queue.name].jobs():
-            job.attempt.refusal = job.attempt.refusal or reason
+        self._jobs[queue.name].refuse_all(reason)
 
 
 class ClaimQueue:

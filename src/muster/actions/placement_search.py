@@ -24,7 +24,7 @@ BUDGET = 1500  # placements tried for a gang
 CYCLE_BUDGET = 6000  # placements tried in a cycle, for all gangs
 PODS, NODES = 8, 16  # what counts as small
 _PART = 60  # placements tried in one order of the pods before another order is tried
-_STRIDE = 101  # from one order to the next; has no factor in common with the number of orders of up to 8 kinds
+_STRIDE = 101  # from one order to the next; has no factor in common with the number of orders of up to 8 signatures
 
 
 class SearchBudget:
@@ -51,10 +51,10 @@ class PlacementSearch:
     def selections(self, tasks: Sequence[Task], missing: int) -> Iterator[list[Task]]:
         """Yields the pods that would complete the gang and could fit by their requests; none if it is not small."""
         session = self.session
-        kinds = {session.signature(task): task for task in tasks}
-        if not 0 < missing <= PODS or not any(_depends_on_pods(session, task) for task in kinds.values()):
+        examples = {session.signature(task): task for task in tasks}
+        if not 0 < missing <= PODS or not any(_depends_on_pods(session, task) for task in examples.values()):
             return
-        index = usable_nodes(session, list(kinds.values()), self.within)
+        index = usable_nodes(session, list(examples.values()), self.within)
         if not 0 < len(index) <= NODES:
             return
         self._usable: Bools = np.zeros(len(session.state.nodes), np.bool_)
@@ -68,18 +68,18 @@ class PlacementSearch:
     def place(self, statement: Statement, chosen: Sequence[Task]) -> bool:
         """Leaves a placement of all chosen pods in the statement; returns False if none was found."""
         self.statement = statement
-        kinds: dict[int, list[Task]] = {}
+        waiting: dict[int, list[Task]] = {}  # by signature
         for task in chosen:
-            kinds.setdefault(self.session.signature(task), []).append(task)
+            waiting.setdefault(self.session.signature(task), []).append(task)
         self._dead.clear()
-        self._followers = {kind for kind, some in kinds.items() if _follows(some[0])}
-        self._spread = {kind for kind, some in kinds.items() if some[0].shape.spec.topology_spread_constraints}
-        orders = list(permutations(kinds))
+        self._followers = {s for s, some in waiting.items() if _follows(some[0])}
+        self._spread = {s for s, some in waiting.items() if some[0].shape.spec.topology_spread_constraints}
+        orders = list(permutations(waiting))
         for self._turn in count():
             order = orders[self._turn * _STRIDE % len(orders)] if self._turn else ()
-            self._rank = {kind: i for i, kind in enumerate(order)}
+            self._rank = {signature: i for i, signature in enumerate(order)}
             self._allowed = part = min(_PART * (1 + self._turn // 16), self.left)
-            found = self._place(kinds) if part else None
+            found = self._place(waiting) if part else None
             self.left -= part - self._allowed
             self.budget.left -= part - self._allowed
             if found is not None or self.left <= 0:
@@ -97,8 +97,8 @@ class PlacementSearch:
         state = frozenset(Counter((m.task.signature, m.nodes[0]) for m in made).items())
         if state in self._dead:
             return False
-        for kind, nodes in self._choices(waiting):
-            task = waiting[kind][-1]
+        for signature, nodes in self._choices(waiting):
+            task = waiting[signature][-1]
             if self.queue is not None and not self.session.admits(self.queue, task, 1):
                 continue
             for node in nodes:
@@ -107,26 +107,26 @@ class PlacementSearch:
                 self._allowed -= 1
                 start = self.statement.checkpoint()
                 move = self.statement.allocate if self.queue is not None else self.statement.pipeline
-                move([waiting[kind].pop()], [node])
+                move([waiting[signature].pop()], [node])
                 found = self._place(waiting)
                 if found:
                     return True
                 self.statement.rollback(start)
-                waiting[kind].append(task)
+                waiting[signature].append(task)
                 if found is None:
                     return None
         self._dead.add(state)
         return False
 
     def _choices(self, waiting: dict[int, list[Task]]) -> list[tuple[int, list[int]]]:
-        """Returns the kinds of pods to place next with their nodes; empty if some pod can never be placed.
+        """Returns the signatures of the pods to place next with their nodes; empty if some pod can never be placed.
 
         A placement never makes a node usable for a pod without affinity and spread constraints. Without spread
         constraints the order of such pods does not matter, so only the one with the fewest nodes is a choice.
         """
-        found = [(kind, self._able(some[0])) for kind, some in waiting.items() if some]
+        found = [(signature, self._able(some[0])) for signature, some in waiting.items() if some]
         found.sort(key=lambda choice: (self._rank.get(choice[0], 0), len(choice[1])))
-        settled = [(kind, nodes) for kind, nodes in found if kind not in self._followers | self._spread]
+        settled = [(signature, nodes) for signature, nodes in found if signature not in self._followers | self._spread]
         if any(not nodes for _, nodes in settled):
             return []
         if self._spread:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from itertools import islice
 
 from muster.engine.core.backlog import JobClass, Rank
+from muster.engine.core.hooks import Reason
 from muster.engine.core.jobs import Job
 from muster.engine.core.session import Session
+from muster.engine.core.single_jobs import single_task
 
 Entry = tuple[tuple[object, ...], Job]  # job key (which ends with the name), job
 
@@ -20,7 +23,7 @@ class QueueJobs:
     placements only, so keys that are made when a job is added or put back are exact.
     """
 
-    __slots__ = ("_aside", "_back", "_class_of", "_in_order", "_last", "_session")
+    __slots__ = ("_aside", "_back", "_class_of", "_in_order", "_last", "_session", "takes_turns")
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -29,21 +32,29 @@ class QueueJobs:
         self._class_of: dict[str, JobClass] = {}  # job that stands for its class → the class
         self._aside: list[tuple[JobClass, tuple[object, ...], Rank]] = []  # class, its job key, the last that was asked
         self._last: tuple[object, ...] = ()  # the job key of plugins of the job that was taken out last
+        self.takes_turns = True  # whether pods were placed together whenever jobs that tie were served (`job_rounds`)
 
     def add(self, job: Job) -> None:
         """Adds a job before the first is taken out; call `arrange` then."""
         self._in_order.append((self._session.job_key(job), job))
 
     def add_class(self, cls: JobClass) -> None:
-        job = cls.first()
-        self._class_of[job.key] = cls
-        self.add(job)
+        job = cls.first(self._session.active)
+        if job is not None:
+            self._class_of[job.key] = cls
+            self.add(job)
 
     def arrange(self) -> None:
         self._in_order.sort(key=_job_key, reverse=True)
 
     def jobs(self) -> list[Job]:
         return [job for _, job in (*self._in_order, *self._back)]
+
+    def refuse_all(self, reason: Reason) -> None:
+        for job in self.jobs():
+            job.attempt.refusal = job.attempt.refusal or reason
+            if job.key in self._class_of:
+                self._session.refuse_class(self._class_of[job.key], job)
 
     def clear(self) -> None:
         self._in_order.clear()
@@ -73,24 +84,79 @@ class QueueJobs:
         return bool(self._back) and not (self._in_order and self._in_order[-1][0] < self._back[0][0])
 
     def run(self, job: Job) -> list[Job]:
-        """Takes out the jobs of the same kind that come next after a job of one pod (`single_kinds`)."""
+        """Returns the jobs of the same class that come next after a job of one pod (`single_job_classes`), and takes
+        them out; if the job stands for a class of the backlog, the jobs of that class that come next.
+        """
+        waiting = self._class_of.get(job.key)
+        if waiting is not None:
+            return self._class_run(waiting, (job.created, job.key))
         taken: list[Job] = []
-        kinds = self._session.kinds
-        kind = kinds.get(job.key)
-        if kind is None or self._aside or job.key in self._class_of:
+        classes = self._session.single_classes
+        job_class = classes.get(job.key)
+        if job_class is None:
             return taken
-        entries = self._in_order
+        entries, end = self._in_order, self._next_aside((job.created, job.key))
         while entries:
-            other = entries[-1][1]
-            if kinds.get(other.key) is not kind or self._next_is_back() or other.key in self._class_of:
+            key, other = entries[-1]
+            if classes.get(other.key) is not job_class or self._next_is_back() or other.key in self._class_of:
+                break
+            if end is not None and key > end:
                 break
             taken.append(other)
             entries.pop()
         return taken
 
+    def _class_run(self, cls: JobClass, rank: Rank) -> list[Job]:
+        """Returns the jobs of the class that come after this one, which is placed, and before all other jobs; at
+        most as many as the nodes may hold.
+        """
+        most = self._session.placement.most_copies(single_task(cls.jobs[rank[1]]))
+        nexts = (entries[at][0] for entries, at in ((self._in_order, -1), (self._back, 0)) if entries)
+        ends = [key for key in (*nexts, self._next_aside(rank)) if key is not None]
+        end = min(ends, default=None)
+        found: list[Job] = []
+        for other, job in islice(cls.behind(rank), most):
+            if end is not None and (*self._last, *other) > end:
+                break
+            found.append(job)
+        return found
+
+    def _next_aside(self, rank: Rank) -> tuple[object, ...] | None:
+        """Returns the job key of the first job in the classes set aside that comes after the job taken out last."""
+        found = [
+            (*key, job.created, job.key)
+            for cls, key, last in self._aside
+            if key >= self._last
+            and (job := cls.after(max(last, rank) if key == self._last else last, self._session.active)) is not None
+        ]
+        return min(found, default=None)
+
     def put_back(self, run: list[Job]) -> None:
         """Puts back the last jobs of a run."""
         self._in_order += [(self._session.job_key(job), job) for job in reversed(run)]
+
+    def others_tie(self, job: Job) -> bool:
+        """Returns whether the next job has the key of plugins of the job that was taken out last."""
+        if not self.takes_turns or self._class_of or self._aside or not (self._in_order or self._back):
+            return False
+        entry = self._back[0] if self._next_is_back() else self._in_order[-1]
+        return entry[0][:-2] == self._session.job_key(job, plugins_only=True)
+
+    def round(self, job: Job, joins: Callable[[Job], bool]) -> list[Entry]:
+        """Takes out the jobs that tie with the job taken out last and join it, with their keys."""
+        taken: list[Entry] = []
+        while self.others_tie(job):
+            back = self._next_is_back()
+            other = (self._back[0] if back else self._in_order[-1])[1]
+            if other.key in self._session.single_classes or not joins(other):
+                break
+            taken.append(heapq.heappop(self._back) if back else self._in_order.pop())
+        return taken
+
+    def return_entries(self, entries: list[Entry]) -> None:
+        """Puts back the last jobs of a round."""
+        for entry in entries:
+            heapq.heappush(self._back, entry)
 
     def stands_for_class(self, job: Job) -> bool:
         return job.key in self._class_of
@@ -99,6 +165,11 @@ class QueueJobs:
         """The job that was taken out last, and with it its class, gets nothing."""
         cls = self._class_of.pop(job.key)
         self._aside.append((cls, self._last, (job.created, job.key)))
+        self._session.refuse_class(cls, job)
+
+    def push_next_of_class(self, job: Job) -> None:
+        """The job does not stand for its class any more: the next one does."""
+        self._push_next(self._class_of.pop(job.key), (job.created, job.key))
 
     def served(self, job: Job) -> None:
         """The job that was taken out last got something: others may be answered differently from now on."""
@@ -114,7 +185,7 @@ class QueueJobs:
                 self._push_next(cls, last)
 
     def _push_next(self, cls: JobClass, rank: Rank) -> None:
-        job = cls.after(rank)
+        job = cls.after(rank, self._session.active)
         if job is not None:
             self._class_of[job.key] = cls
             self.push(job)

@@ -1,10 +1,10 @@
-"""The possible victims of claims of one kind, as columns: what they would free on each node, by priority."""
+"""The possible victims of claims that may share them, as columns: what they would free on each node, by priority."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,46 +33,77 @@ class VictimPool:
     ) -> None:
         self.session = session
         self.queues = queues
-        able = [(job, units.candidates(claim, job)) for job in _jobs(units, claim, queues)]
-        self.tasks = [task for _, tasks in able for task in tasks]
-        named = opinions.named(claim.tasks[0], self.tasks)
-        if len(named) != len(self.tasks):
-            keys = {task.key for task in named}
-            self.tasks, able = named, [(job, [task for task in tasks if task.key in keys]) for job, tasks in able]
         self.known: dict[tuple[int, int, bool], tuple[dict[int, Cost | None], int]] = {}  # for `cheapest_victims`
+        self._made_at = len(session.state.nodes.log)
         self._since = len(session.committed)
         self._within = claim.within
         self._names_all = opinions.names_all
-        # Jobs of which every pod that has a node may be evicted.
-        self._complete = {job.key: tasks for job, tasks in able if _all_that_hold(units, job, tasks)}
-        self._some = {task.key for job, tasks in able if job.key not in self._complete for task in tasks}  # of others
-        # How many pods of each job may be evicted: all of them together, or those above its minimum one by one.
-        self._able = [
-            (job, tasks, len(tasks) if job.key in self._complete and not claim.within else units.surplus(job))
-            for job, tasks in able
-        ]
+        self.tasks: list[Task] = []
+        self._complete: dict[str, list[Task]] = {}  # jobs of which every pod that has a node may be evicted
+        self._some: set[str] = set()  # the candidates of other jobs
+        # Pods only leave while the pool is in use.
+        self._nodes_of: dict[tuple[Shape, int], list[int]] = {}  # shape and priority → the nodes of such candidates
+        self._shapes: dict[str, dict[Shape, int]] = {}  # queue → how many of each shape may be evicted
+        able = ((job, units.candidates(claim, job)) for job in _jobs(units, claim, queues))
+        for job, tasks in able if opinions.names_all else _named(opinions, claim.tasks[0], list(able)):
+            if tasks:  # all that is read of a job's pods is read while they are in the processor's cache
+                self._add(units, job, tasks)
         self.promises = takeable_promises(session, units, claim)  # by node
         promised = {unit.priority for some in self.promises.values() for unit in some}
-        self.levels: list[int] = sorted({task.priority for task in self.tasks} | promised)
+        self.levels: list[int] = sorted({priority for _, priority in self._nodes_of} | promised)
         self._freed: dict[int, Amounts] = {}
         self._with_candidates: dict[int, Bools] = {}
-        # Pods only leave while the pool is in use.
-        self._shapes: dict[str, Counter[Shape]] = {}  # queue → how many of each shape may be evicted
         self._ratios: dict[tuple[str, str, str], float] = {}
         self._here: dict[tuple[int, int], list[Task]] = {}
         self._eviction_order: dict[tuple[int, int, int], list[Task]] = {}
+
+    def _add(self, units: Units, job: Job, tasks: list[Task]) -> None:
+        """Adds the candidates of a job."""
+        self.tasks += tasks
+        complete = _all_that_hold(units, job, tasks)
+        if complete:
+            self._complete[job.key] = tasks
+        else:
+            self._some.update([task.key for task in tasks])
+        shape, priority = tasks[0].shape, tasks[0].priority
+        if [task for task in tasks if task.shape is not shape or task.priority != priority]:
+            for task in tasks:
+                self._nodes_of.setdefault((task.shape, task.priority), []).append(task.node)
+            counts: Mapping[Shape, int] = Counter([task.shape for task in tasks])
+        else:
+            self._nodes_of.setdefault((shape, priority), []).extend([task.node for task in tasks])
+            counts = {shape: len(tasks)}
+        # How many of them may be evicted: all of them together, or those above the job's minimum one by one.
+        most = len(tasks) if complete and not self._within else units.surplus(job)
+        if most:
+            of_queue = self._shapes.setdefault(job.queue_name, {})
+            for one, count in counts.items():
+                of_queue[one] = of_queue.get(one, 0) + min(count, most)
+
+    @property
+    def unmoved(self) -> bool:
+        """Whether no pod has been moved since the pool was made."""
+        return self._made_at == len(self.session.state.nodes.log)
+
+    def twin(self) -> VictimPool:
+        """Returns the same candidates for claims whose costs are others."""
+        made = copy(self)
+        made.known, made._freed, made._with_candidates = {}, {}, {}
+        return made
 
     def current(self) -> bool:
         """Applies the evictions that were committed meanwhile; returns False if the pool must be rebuilt."""
         committed = self.session.committed
         if len(committed) < self._since or (len(committed) > self._since and not self._names_all):
             return False  # a promise was withdrawn, or the tiers may name others now
+        gone: dict[tuple[Shape, int], list[int]] = {}
         for move in committed[self._since :]:
             if move.kind == MoveKind.EVICT and self._is_candidate(move.task):
-                for level, freed in self._freed.items():
-                    if move.task.priority <= level:
-                        freed[:, move.nodes[0]] -= move.task.shape.request(self.session.state.axis)
-                self._with_candidates.clear()
+                gone.setdefault((move.task.shape, move.task.priority), []).append(move.nodes[0])
+        for level, freed in self._freed.items():
+            self._add_freed(freed, gone, level, -1)
+        if gone:
+            self._with_candidates.clear()
         self._since = len(committed)
         return True
 
@@ -82,30 +113,22 @@ class VictimPool:
             return {}  # what withdrawn promises free is not counted here
         total = dict.fromkeys(claim.request, 0.0)
         for queue in self.queues:
-            if not self._of(queue.name):
+            shapes = self._shapes.get(queue.name)
+            if not shapes:
                 continue
             limits = units.gives_at_most(claim, queue)
-            if any(x < min([shape.amounts.get(by, 0) for shape in self._of(queue.name)]) for by, x in limits.items()):
+            if any(x < min([shape.amounts.get(by, 0) for shape in shapes]) for by, x in limits.items()):
                 continue  # less than each of its pods has
             for name in total:
-                most = float(sum([shape.amounts.get(name, 0) * n for shape, n in self._of(queue.name).items()]))
+                most = float(sum([shape.amounts.get(name, 0) * n for shape, n in shapes.items()]))
                 total[name] += min([most, *(x * self._ratio(queue.name, name, by) for by, x in limits.items())])
         return total
-
-    def _of(self, queue: str) -> dict[Shape, int]:
-        if not self._shapes:
-            for job, tasks, most in self._able if self.tasks else ():
-                counts = Counter([task.shape for task in tasks])
-                if most < len(tasks):
-                    counts = Counter({shape: min(count, most) for shape, count in counts.items() if most})
-                self._shapes.setdefault(job.queue_name, Counter()).update(counts)
-        return self._shapes.get(queue, {})
 
     def _ratio(self, queue: str, name: str, by: str) -> float:
         """Returns how much of one resource a pod of the queue has at most for each unit of the other."""
         found = self._ratios.get((queue, name, by))
         if found is None:
-            amounts = [(shape.amounts.get(name, 0), shape.amounts.get(by, 0)) for shape in self._of(queue)]
+            amounts = [(shape.amounts.get(name, 0), shape.amounts.get(by, 0)) for shape in self._shapes[queue]]
             found = max([a / b if b else float("inf") for a, b in amounts if a], default=0.0)
             self._ratios[queue, name, by] = found
         return found
@@ -163,25 +186,23 @@ class VictimPool:
             nodes = self.session.state.nodes
             axis = nodes.axis
             found = np.zeros((axis.size, len(nodes)), np.int64)
-            at, shape_of, priority = self._columns
-            for shape in {task.shape for task in self.tasks}:
-                request = shape.request(axis)
-                members = (shape_of == shape.id) & (priority <= level)
-                count = np.bincount(at[members], minlength=len(nodes))
-                touched = np.flatnonzero(count)
-                found[:, touched] += request[:, None] * count[touched][None, :]
+            self._add_freed(found, self._nodes_of, level, 1)
             for node, some in self.promises.items():
                 for task in (t for unit in some if unit.priority <= level for t in unit.tasks if t.node == node):
                     found[:, node] += task.shape.request(axis)
             self._freed[level] = found
         return found
 
-    @cached_property
-    def _columns(self) -> tuple[Amounts, Amounts, Amounts]:
-        """Returns the node, the id of the shape and the priority of each candidate."""
-        nodes, shapes = [task.node for task in self.tasks], [task.shape.id for task in self.tasks]
-        priorities = [task.priority for task in self.tasks]
-        return np.array(nodes, np.int64), np.array(shapes, np.int64), np.array(priorities, np.int64)
+    def _add_freed(
+        self, freed: Amounts, nodes_of: Mapping[tuple[Shape, int], list[int]], level: int, sign: int
+    ) -> None:
+        """Adds what candidates up to this priority have; `nodes_of`: shape and priority → their nodes."""
+        for (shape, priority), nodes in nodes_of.items():
+            if priority <= level:
+                count = np.bincount(nodes)
+                touched = np.flatnonzero(count)
+                request = shape.request(self.session.state.axis)
+                freed[:, touched] += sign * request[:, None] * count[touched][None, :]
 
     def with_candidates(self, level: int) -> Bools:
         """Returns the nodes with a candidate up to this priority."""
@@ -192,6 +213,14 @@ class VictimPool:
 
     def everything(self) -> Amounts:
         return self.freed(self.levels[-1])
+
+
+def _named(
+    opinions: Opinions, claimer: Task, able: Sequence[tuple[Job, list[Task]]]
+) -> list[tuple[Job, list[Task]]]:
+    """Returns of each job the pods that the tiers name."""
+    keys = {task.key for task in opinions.named(claimer, [task for _, tasks in able for task in tasks])}
+    return [(job, [task for task in tasks if task.key in keys]) for job, tasks in able]
 
 
 def _all_that_hold(units: Units, job: Job, tasks: Sequence[Task]) -> bool:
@@ -236,7 +265,7 @@ def _jobs(units: Units, claim: Claim, queues: Sequence[Queue]) -> list[Job]:
         return [claim.job]
     return [
         job for queue in queues for job in queue.jobs.values()
-        if (job.count[Status.RUNNING] or job.count[Status.BOUND]) and job.key not in claim.spared
+        if (job.count[Status.RUNNING] or job.count[Status.BOUND]) and job.key not in claim.never_victims
         and (claim.rule != PREEMPT or units.priority(job) < claim.priority)
     ]  # fmt: skip
 

@@ -35,16 +35,16 @@ def reprieve(statement: Statement, start: int, enough: Enough) -> None:
     made = statement.moves[start:]
     if len(made) < 2:
         return
-    spared = set()
+    reprieved = set()
     for move in sorted(made, key=lambda m: (-m.task.priority, m.task.key)):
         revert(session, move)
         if enough():
-            spared.add(id(move))
+            reprieved.add(id(move))
         else:
             # Repeating an eviction restores the same integers.
             again = statement.session.statement()
             again.evict(move.task, move.by, move.rule)
-    statement.moves[start:] = [m for m in made if id(m) not in spared]
+    statement.moves[start:] = [m for m in made if id(m) not in reprieved]
 
 
 def evictable(session: Session, node: int, statuses: tuple[Status, ...]) -> list[Task]:

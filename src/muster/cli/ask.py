@@ -30,12 +30,7 @@ if TYPE_CHECKING:
 @click.option("--when", is_flag=True, help="Give the expected start, from the known durations of running pods.")
 @click.option("--first", "first_only", is_flag=True, help="Answer only whether it runs now, and search for no changes.")
 @options.output("table", "json")
-@options.now
-@options.workload_kinds
-@options.scheduler_names
-@options.keep_going
-@options.feature_gates
-@options.verbosity
+@options.inputs
 def ask(
     config: str | None,
     files: tuple[str, ...],
@@ -48,12 +43,7 @@ def ask(
     when: bool,
     first_only: bool,
     form: str,
-    now: float | None,
-    workload_kinds: tuple[str, ...],
-    scheduler_names: tuple[str, ...],
-    keep_going: bool,
-    feature_gates: dict[str, bool] | None,
-    verbosity: int,
+    inputs: options.Inputs,
 ) -> None:
     """Ask whether a job runs now, and which changes would let it.
 
@@ -64,27 +54,24 @@ def ask(
     """
     from muster.cli.answer import console, print_json
     from muster.cli.progress import progress
-    from muster.cli.reading import BadInput, config_from_flag, config_from_objects, load_and_report, log, read_manifests
+    from muster.cli.reading import BadInput, config_of, given_config, log
     from muster.model.finding import InputError
     from muster.process.memory import keep_freed_memory
     from muster.sim.api import question
     from muster.sim.changes import changed
 
     keep_freed_memory()
-    text = config_from_flag(config)
-    one = None if text is None else load_and_report(text)
-    job = read_manifests(files, keep_going=keep_going, workload_kinds=workload_kinds)
+    one = given_config(config)
+    job = inputs.read(files)
     job = selection.with_labels(job, labels)
-    there, now = selection.read_files_or_live(
-        clusters, kubeconfig, context, now, keep_going=keep_going, workload_kinds=workload_kinds, discreet=False
-    )
-    one = one or load_and_report(config_from_objects(there.objects, scheduler_names))
+    there, now = inputs.read_files_or_live(clusters, kubeconfig, context, discreet=False)
+    one = one or config_of(there.objects, inputs.scheduler_names)
     gc.freeze()  # the objects of the input stay; every trial would search them for garbage
     began = time.perf_counter()
     try:
         there = changed(there, changes)
         with progress("deciding"):
-            asked = question(job, there, one, now, namespace, scheduler_names, feature_gates, log)
+            asked = question(job, there, one, now, namespace, inputs.scheduler_names, inputs.feature_gates, log)
     except InputError as why:
         raise BadInput(f"muster: {why.message}") from None
     log(1, f"the first answer took {time.perf_counter() - began:.2f} s after the input was read")

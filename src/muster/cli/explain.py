@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -39,12 +38,7 @@ if TYPE_CHECKING:
 @click.option("--sets", is_flag=True, help="Show the node sets that the pod's group is tried on, and the results.")
 @click.option("--cycle", type=click.IntRange(min=1), help="Show this cycle instead of the one that decided.")
 @click.option("--before", is_flag=True, help="Show the state before the first cycle.")
-@options.now
-@options.workload_kinds
-@options.scheduler_names
-@options.keep_going
-@options.feature_gates
-@options.verbosity
+@options.inputs
 def explain(
     pod: str,
     namespace: str | None,
@@ -59,12 +53,7 @@ def explain(
     sets: bool,
     cycle: int | None,
     before: bool,
-    now: float | None,
-    workload_kinds: tuple[str, ...],
-    scheduler_names: tuple[str, ...],
-    keep_going: bool,
-    feature_gates: dict[str, bool] | None,
-    verbosity: int,
+    inputs: options.Inputs,
 ) -> None:
     """Show which nodes fit a pod, why not, and how each is scored.
 
@@ -74,29 +63,22 @@ def explain(
     another. The options --clone-node, --set, --cordon and --remove change the input first, in this order.
     """
     from muster.cli.answer import console, print_json, waiting
-    from muster.cli.reading import BadInput, config_from_flag, config_from_objects, load_and_report, log, read_manifests
+    from muster.cli.reading import BadInput, config_of, given_config, log
     from muster.model.finding import InputError
     from muster.sim.api import explain as run
     from muster.sim.changes import changed
 
-    text = config_from_flag(config)
-    one = None if text is None else load_and_report(text)
+    one = given_config(config)
     if live == bool(files):
         raise click.UsageError("give either manifests with -f FILE_OR_DIR, or --live")
-    if live:
-        from muster.cli.live import read_cluster
-
-        manifests = read_cluster(kubeconfig, context, workload_kinds=workload_kinds)
-        now = time.time() if now is None else now
-    else:
-        manifests = read_manifests(files, keep_going=keep_going, workload_kinds=workload_kinds)
-    one = one or load_and_report(config_from_objects(manifests.objects, scheduler_names))
+    manifests, now = inputs.read_files_or_live(files, kubeconfig, context)
+    one = one or config_of(manifests.objects, inputs.scheduler_names)
     try:
         manifests = changed(manifests, changes)
         with waiting("explaining"):
             answer = run(
                 pod, manifests, config=one, sets=sets, cycle=cycle, before=before, namespace=namespace, now=now,
-                scheduler_names=scheduler_names, keep_going=True, feature_gates=feature_gates, log=log,
+                scheduler_names=inputs.scheduler_names, keep_going=True, feature_gates=inputs.feature_gates, log=log,
             )  # fmt: skip
         nodes = _only(answer, only)
     except InputError as why:

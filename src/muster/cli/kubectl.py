@@ -13,6 +13,7 @@ import click
 
 from muster.cli import VERBS, Verbs
 from muster.cli.help import Group, write_examples
+from muster.cli.options import Inputs
 from muster.cli.selection import Selector, Shown
 
 if TYPE_CHECKING:
@@ -130,14 +131,13 @@ def _explain() -> click.Command:
 
 def _waiting_pods(shown: Shown, values: dict[str, Any]) -> list[str]:
     """Returns the first waiting pod of each selected group, in the order in which the scheduler serves them."""
-    from muster.cli.reading import BadInput, config_from_objects, load_and_report
-    from muster.cli.selection import read_files_or_live
+    from muster.cli.reading import BadInput, config_of
     from muster.sim.api import queues
 
-    there, now = read_files_or_live(values["files"], values["kubeconfig"], values["context"], values["now"])
-    names = values["scheduler_names"]
-    config = load_and_report(config_from_objects(there.objects, names))
-    jobs = queues(there, config=config, now=now, scheduler_names=names, keep_going=True).jobs
+    inputs = Inputs.taken_from(dict(values))
+    there, now = inputs.read_files_or_live(values["files"], values["kubeconfig"], values["context"])
+    names = inputs.scheduler_names
+    jobs = queues(there, config=config_of(there.objects, names), now=now, scheduler_names=names, keep_going=True).jobs
     pods = [job.pods[0] for job in jobs if shown.has(job.namespace, job.labels)]
     if not pods:
         raise BadInput("muster: no pod that waits for a node is selected")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,6 +18,7 @@ from muster.process.settings import CONFIG, ClusterSettings
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from muster.cluster.manifests import Manifests
     from muster.sim.changes import Changes
     from muster.sim.filters import Filter
     from muster.sim.traces.table import Trace
@@ -120,6 +123,50 @@ def filters(command: Command) -> Command:
                      help=f"Show only pods of this namespace. {several}"),
     ):  # fmt: skip
         gathered = flag(gathered)
+    return gathered
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """How a command reads and simulates its input."""
+
+    now: float | None
+    workload_kinds: Names
+    scheduler_names: Names
+    keep_going: bool
+    feature_gates: dict[str, bool] | None
+
+    @classmethod
+    def taken_from(cls, values: dict[str, Any]) -> Inputs:
+        """Takes its options out of the values of all options."""
+        return cls(**{field.name: values.pop(field.name) for field in fields(cls)})
+
+    def read(self, paths: Sequence[str]) -> Manifests:
+        from muster.cli.reading import read_manifests
+
+        return read_manifests(paths, keep_going=self.keep_going, workload_kinds=self.workload_kinds)
+
+    def read_files_or_live(
+        self, paths: Sequence[str], kubeconfig: str | None, context: str | None, *, discreet: bool = True
+    ) -> tuple[Manifests, float | None]:
+        """Returns the cluster of the files, else the live one, and the time at which the simulation starts."""
+        if paths:
+            return self.read(paths), self.now
+        from muster.cli.live import read_cluster
+
+        found = read_cluster(kubeconfig, context, discreet=discreet, workload_kinds=self.workload_kinds)
+        return found, time.time() if self.now is None else self.now
+
+
+def inputs(command: Command) -> Command:
+    """The options of all commands that simulate, as the parameter `inputs`, and `-v`."""
+
+    @wraps(command)
+    def gathered(*, verbosity: int, **others: Any) -> None:
+        command(inputs=Inputs.taken_from(others), **others)
+
+    for add in (verbosity, feature_gates, keep_going, scheduler_names, workload_kinds, now):
+        gathered = add(gathered)
     return gathered
 
 

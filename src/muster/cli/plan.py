@@ -27,12 +27,7 @@ if TYPE_CHECKING:
 @selection.namespace("The namespace of manifests that name none.")
 @selection.manifest_labels
 @options.output("table", "wide", "json")
-@options.now
-@options.workload_kinds
-@options.scheduler_names
-@options.keep_going
-@options.feature_gates
-@options.verbosity
+@options.inputs
 def plan(
     config: str | None,
     files: tuple[str, ...],
@@ -42,12 +37,7 @@ def plan(
     namespace: str,
     labels: LabelSelector | None,
     form: str,
-    now: float | None,
-    workload_kinds: tuple[str, ...],
-    scheduler_names: tuple[str, ...],
-    keep_going: bool,
-    feature_gates: dict[str, bool] | None,
-    verbosity: int,
+    inputs: options.Inputs,
 ) -> None:
     """Show what changes if manifests are applied to a cluster.
 
@@ -55,23 +45,20 @@ def plan(
     pods that are bound, moved, evicted or waiting because of them, by group. Nothing is written to the cluster.
     """
     from muster.cli.answer import console, print_json, waiting
-    from muster.cli.reading import BadInput, config_from_flag, config_from_objects, load_and_report, log, read_manifests
+    from muster.cli.reading import BadInput, config_of, given_config, log
     from muster.model.finding import InputError
     from muster.sim.api import plan as run
 
-    text = config_from_flag(config)
-    one = None if text is None else load_and_report(text)
-    changes = read_manifests(files, keep_going=keep_going, workload_kinds=workload_kinds)
+    one = given_config(config)
+    changes = inputs.read(files)
     changes = selection.with_labels(changes, labels)
-    there, now = selection.read_files_or_live(
-        clusters, kubeconfig, context, now, keep_going=keep_going, workload_kinds=workload_kinds, discreet=False
-    )
-    one = one or load_and_report(config_from_objects(there.objects, scheduler_names))
+    there, now = inputs.read_files_or_live(clusters, kubeconfig, context, discreet=False)
+    one = one or config_of(there.objects, inputs.scheduler_names)
     try:
         with waiting("simulating"):
             found = run(
-                changes, there, config=one, now=now, namespace=namespace, scheduler_names=scheduler_names,
-                keep_going=True, feature_gates=feature_gates, log=log,
+                changes, there, config=one, now=now, namespace=namespace, scheduler_names=inputs.scheduler_names,
+                keep_going=True, feature_gates=inputs.feature_gates, log=log,
             )  # fmt: skip
     except InputError as why:
         raise BadInput(f"muster: {why.message}") from None

@@ -28,12 +28,7 @@ SHORT_REASON = 90  # characters of a reason in the table; -o wide shows all
 @click.option("--queue", "only", multiple=True, metavar="NAME",
               help="Show only this queue. May be given several times.")  # fmt: skip
 @options.output("table", "wide", "json")
-@options.now
-@options.workload_kinds
-@options.scheduler_names
-@options.keep_going
-@options.feature_gates
-@options.verbosity
+@options.inputs
 def queues(
     config: str | None,
     files: tuple[str, ...],
@@ -43,12 +38,7 @@ def queues(
     shown: selection.Shown,
     only: tuple[str, ...],
     form: str,
-    now: float | None,
-    workload_kinds: tuple[str, ...],
-    scheduler_names: tuple[str, ...],
-    keep_going: bool,
-    feature_gates: dict[str, bool] | None,
-    verbosity: int,
+    inputs: options.Inputs,
 ) -> None:
     """Show the waiting jobs in the order in which they are served.
 
@@ -56,24 +46,21 @@ def queues(
     that the next cycle gives. The second table has the share of each queue.
     """
     from muster.cli.answer import console, print_json, waiting
-    from muster.cli.reading import BadInput, config_from_flag, config_from_objects, load_and_report, log
+    from muster.cli.reading import BadInput, config_of, given_config, log
     from muster.config.names import suggest
     from muster.model.finding import InputError
     from muster.sim.api import queues as run
 
     if live and files:
         raise click.UsageError("give either manifests with -f FILE_OR_DIR, or --live")
-    text = config_from_flag(config)
-    one = None if text is None else load_and_report(text)
-    manifests, now = selection.read_files_or_live(
-        files, kubeconfig, context, now, keep_going=keep_going, workload_kinds=workload_kinds
-    )
-    one = one or load_and_report(config_from_objects(manifests.objects, scheduler_names))
+    one = given_config(config)
+    manifests, now = inputs.read_files_or_live(files, kubeconfig, context)
+    one = one or config_of(manifests.objects, inputs.scheduler_names)
     try:
         with waiting("ordering"):
             found = run(
-                manifests, config=one, now=now, scheduler_names=scheduler_names, keep_going=True,
-                feature_gates=feature_gates, log=log,
+                manifests, config=one, now=now, scheduler_names=inputs.scheduler_names, keep_going=True,
+                feature_gates=inputs.feature_gates, log=log,
             )  # fmt: skip
     except InputError as why:
         raise BadInput(f"muster: {why.message}") from None

@@ -153,6 +153,17 @@ def config_from_flag(config: str | None) -> ConfigText | None:
     return None if config is None else ConfigText(config_text(config), config)
 
 
+def given_config(config: str | None) -> LoadedConfig | None:
+    """Loads the configuration of -c."""
+    text = config_from_flag(config)
+    return None if text is None else load_and_report(text)
+
+
+def config_of(objects: Objects, scheduler_names: Sequence[str]) -> LoadedConfig:
+    """Loads the configuration that the snapshot or the live cluster names, else the built-in default."""
+    return load_and_report(config_from_objects(objects, scheduler_names))
+
+
 def config_from_objects(objects: Objects, scheduler_names: Sequence[str]) -> ConfigText:
     """Returns the configuration that the snapshot or the live cluster names, else the built-in default."""
     from muster.sim.inputs import config_for

@@ -1,9 +1,8 @@
-"""Which cluster a command reads (files, else the live one), and which of its objects the answer shows."""
+"""Which cluster a command reads instead of the live one, and which of its objects the answer shows."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -23,26 +22,6 @@ def cluster_files(command: Command) -> Command:
         help="The cluster in manifests or a snapshot, instead of the live one. May be given several times.",
     )(command)  # fmt: skip
 
-
-def read_files_or_live(
-    clusters: Sequence[str],
-    kubeconfig: str | None,
-    context: str | None,
-    now: float | None,
-    *,
-    keep_going: bool = False,
-    workload_kinds: Sequence[str] = (),
-    discreet: bool = True,
-) -> tuple[Manifests, float | None]:
-    """Returns the cluster of the files, else the live one, and the time at which the simulation starts."""
-    if clusters:
-        from muster.cli.reading import read_manifests
-
-        return read_manifests(clusters, keep_going=keep_going, workload_kinds=workload_kinds), now
-    from muster.cli.live import read_cluster
-
-    found = read_cluster(kubeconfig, context, discreet=discreet, workload_kinds=workload_kinds)
-    return found, time.time() if now is None else now
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,13 +34,8 @@ if TYPE_CHECKING:
     "--cycles", type=click.IntRange(min=1), metavar="N", help="Run at most N cycles. Default: until nothing changes."
 )
 @options.kubeconfig
-@options.now
 @click.option("--fail-on-pending", is_flag=True, help="Exit 1 if a pod stays without a node.")
-@options.workload_kinds
-@options.scheduler_names
-@options.keep_going
-@options.feature_gates
-@options.verbosity
+@options.inputs
 def simulate(
     config: str | None,
     files: tuple[str, ...],
@@ -53,13 +48,8 @@ def simulate(
     cycles: int | None,
     kubeconfig: str | None,
     context: str | None,
-    now: float | None,
     fail_on_pending: bool,
-    workload_kinds: tuple[str, ...],
-    scheduler_names: tuple[str, ...],
-    keep_going: bool,
-    feature_gates: dict[str, bool] | None,
-    verbosity: int,
+    inputs: options.Inputs,
 ) -> None:
     """Show what the scheduler does with manifests or a snapshot.
 
@@ -70,7 +60,7 @@ def simulate(
     The options --clone-node, --set, --cordon and --remove change the input before it is simulated, in this order.
     """
     from muster.cli.progress import pods_placed
-    from muster.cli.reading import BadInput, config_from_flag, config_from_objects, load_and_report, log, read_manifests
+    from muster.cli.reading import BadInput, config_of, given_config, log
     from muster.model.finding import InputError
     from muster.process.memory import keep_freed_memory
     from muster.sim.api import simulate as run
@@ -80,28 +70,23 @@ def simulate(
     _check(changes, diff=diff, compare=compare, others=others)
     keep_freed_memory()
 
-    def read(paths: tuple[str, ...]) -> Manifests:
-        return read_manifests(paths, keep_going=keep_going, workload_kinds=workload_kinds)
-
     def simulated(what: str, manifests: Manifests, one: LoadedConfig) -> Result:
         with pods_placed(what) as started:
             return run(
-                manifests, config=one, cycles=cycles, now=now, scheduler_names=scheduler_names,
-                keep_going=True, feature_gates=feature_gates, log=log, started=started,
+                manifests, config=one, cycles=cycles, now=inputs.now, scheduler_names=inputs.scheduler_names,
+                keep_going=True, feature_gates=inputs.feature_gates, log=log, started=started,
             )  # fmt: skip
 
-    first, second = (
-        None if one is None else load_and_report(one) for one in (config_from_flag(config), config_from_flag(compare))
-    )
-    inputs = [read(files), *([read(others)] if others else [])]
-    first = first or load_and_report(config_from_objects(inputs[0].objects, scheduler_names))
+    first, second = given_config(config), given_config(compare)
+    clusters = [inputs.read(files), *([inputs.read(others)] if others else [])]
+    first = first or config_of(clusters[0].objects, inputs.scheduler_names)
     try:
         if diff:
-            inputs.append(changed(inputs[0], changes))
+            clusters.append(changed(clusters[0], changes))
         elif changes:
-            inputs[-1] = changed(inputs[-1], changes)
-        names = _names(first, second, inputs, files, others, changes)
-        runs = [(one, first) for one in inputs] if second is None else [(inputs[0], first), (inputs[0], second)]
+            clusters[-1] = changed(clusters[-1], changes)
+        names = _names(first, second, clusters, files, others, changes)
+        runs = [(one, first) for one in clusters] if second is None else [(clusters[0], first), (clusters[0], second)]
         results = [
             simulated(f"simulating {name}" if len(runs) > 1 else "simulating", *one)
             for name, one in zip(names, runs, strict=True)
@@ -129,13 +114,13 @@ def _check(changes: Changes, *, diff: bool, compare: str | None, others: tuple[s
 
 
 def _names(
-    first: LoadedConfig, second: LoadedConfig | None, inputs: list[Manifests], files: tuple[str, ...],
+    first: LoadedConfig, second: LoadedConfig | None, clusters: list[Manifests], files: tuple[str, ...],
     others: tuple[str, ...], changes: Changes,
 ) -> list[str]:  # fmt: skip
     """Returns the name of each simulation, as the difference shows it."""
     if second is not None:
         return [_short(first), _short(second)]
-    if len(inputs) == 1:
+    if len(clusters) == 1:
         return [", ".join(files)]
     if not others:
         return ["unchanged", "changed"]

@@ -7,13 +7,13 @@ import os
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from io import BytesIO
 from itertools import repeat
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from muster.model.finding import Finding
 from muster.model.jsontext import Decode, json_object
@@ -24,8 +24,7 @@ from muster.model.yamltext import Document, YamlError, load_each
 MAX_LOCATED_ITEMS = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class Location:
+class Location(Struct, frozen=True):
     """A document, or an item of a list in it."""
 
     file: str

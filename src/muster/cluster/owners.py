@@ -7,7 +7,6 @@ of Kubernetes, but deterministic.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import Generic, TypeVar
 
@@ -273,7 +272,9 @@ TEMPLATE_HASH = "pod-template-hash"
 
 def letters(seed: str, count: int = 5) -> str:
     """Returns letters that depend only on the seed."""
-    number = int.from_bytes(hashlib.blake2b(seed.encode(), digest_size=8).digest(), "big")
+    from hashlib import blake2b  # loads OpenSSL: not part of the start of a command
+
+    number = int.from_bytes(blake2b(seed.encode(), digest_size=8).digest(), "big")
     found = []
     for _ in range(count):
         number, place = divmod(number, len(_LETTERS))

@@ -7,7 +7,8 @@ Lease's name, with the same annotations. If no scheduler has announced anything,
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from muster.model.core import ConfigMap
 from muster.model.meta import Object, ObjectMeta
@@ -31,8 +32,7 @@ def lease_annotations(source: str, digest: str, names: Iterable[str]) -> dict[st
     return {SOURCE: source, HASH: digest, NAMES: ",".join(names)}
 
 
-@dataclass(frozen=True, slots=True)
-class AnnouncedConfig:
+class AnnouncedConfig(Struct, frozen=True):
     """The configuration of one scheduler. `lease` is empty where no scheduler has announced one."""
 
     lease: str = ""

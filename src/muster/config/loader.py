@@ -127,17 +127,18 @@ class _Loading:
             if isinstance(name, str) and name in self.known.actions:
                 yield name
             else:
-                self.strange_action(str(name), ("actions",))
+                self.strange("action", str(name), ("actions",))
 
-    def strange_action(self, name: str, path: Path) -> None:
-        volcano_only = VOLCANO_ACTIONS.get(name)
-        about = f"action {name}"
+    def strange(self, what: str, name: str, path: Path) -> None:
+        """Reports an action or a plugin that muster does not have."""
+        known = self.known.actions if what == "action" else self.known.plugins
+        volcano_only = (VOLCANO_ACTIONS if what == "action" else VOLCANO_PLUGINS).get(name)
+        about = f"{what} {name}"
         if volcano_only is not None:
             message = f"muster does not have {name} and skips it; in Volcano it {volcano_only.did}"
-            self.report("warning", path, about, "foreign-action", message, volcano_only.instead)
+            self.report("warning", path, about, f"foreign-{what}", message, volcano_only.instead)
         else:
-            fix = suggest(name, self.known.actions)
-            self.report("error", path, about, "unknown-action", f"unknown action {name!r}", fix)
+            self.report("error", path, about, f"unknown-{what}", f"unknown {what} {name!r}", suggest(name, known))
 
     def tiers(self, value: object) -> Iterator[Tier]:
         seen: set[str] = set()
@@ -182,7 +183,7 @@ class _Loading:
             message = f"{name} is served by muster's plugin {served}"
             self.report("notice", (*path, "name"), about, "served-by", message, f"write `name: {served}`")
         elif name not in self.known.plugins:
-            self.strange_plugin(name, (*path, "name"))
+            self.strange("plugin", name, (*path, "name"))
             return None
         arguments = self.arguments(
             entry.get("arguments"),
@@ -192,16 +193,6 @@ class _Loading:
             VOLCANO_ARGUMENTS.get(name, {}),
         )
         return PluginOption(served or name, self.switches(entry, path, served or name), arguments, line)
-
-    def strange_plugin(self, name: str, path: Path) -> None:
-        volcano_only = VOLCANO_PLUGINS.get(name)
-        about = f"plugin {name}"
-        if volcano_only is not None:
-            message = f"muster does not have {name} and skips it; in Volcano it {volcano_only.did}"
-            self.report("warning", path, about, "foreign-plugin", message, volcano_only.instead)
-        else:
-            fix = suggest(name, self.known.plugins)
-            self.report("error", path, about, "unknown-plugin", f"unknown plugin {name!r}", fix)
 
     def switches(self, entry: dict[str, Any], path: Path, name: str) -> dict[str, bool]:
         given: dict[str, bool] = {}
@@ -262,7 +253,7 @@ class _Loading:
                     "error", path, "", "config-shape", "a configuration without its action's name", "add `name:`"
                 )
             elif name not in self.known.actions:
-                self.strange_action(name, (*path, "name"))
+                self.strange("action", name, (*path, "name"))
             elif name in seen:
                 about = f"action {name}"
                 self.report("warning", path, about, "action-twice", "configured twice: the first counts", "remove one")

@@ -22,7 +22,7 @@ VOLCANO_PLUGINS = {
         "shares out accelerator cards by card name", "give the queues their cards in `deserved` and use capacity"
     ),
     "cdp": VolcanoOnly(
-        "spares pods for a cooldown time after they started", "protect them with a PodDisruptionBudget and pdb"
+        "protects pods for a cooldown time after they started", "protect them with a PodDisruptionBudget and pdb"
     ),
     "deviceshare": VolcanoOnly(
         "shares one GPU among pods and picks the card",

@@ -7,10 +7,10 @@ if the answer is invalid.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from muster.engine.core.hooks import Batch, Effect, Floats, Index, NodeSet, Reason, Verdict, Vote
 from muster.engine.core.jobs import Queue, Task

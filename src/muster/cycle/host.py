@@ -13,9 +13,10 @@ from __future__ import annotations
 import inspect
 from abc import ABCMeta
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any, TypeVar, cast
+
+from msgspec import Struct
 
 from muster.cycle.answer_checks import CHECKS, Wrong, sets_inside
 from muster.engine.core.hooks import (
@@ -73,8 +74,7 @@ def hosted(cls: type[P], package: str = "") -> type[P]:
     return cast("type[P]", ABCMeta(cls.__name__, (cls,), members))
 
 
-@dataclass(frozen=True, slots=True)
-class _Caller:
+class _Caller(Struct, frozen=True):
     """Calls the methods of one plugin."""
 
     plugin: str

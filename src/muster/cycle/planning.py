@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 from operator import attrgetter
 
+from muster.engine.core.backlog import JobClass
+from muster.engine.core.class_reports import Cause, ClassReport
 from muster.engine.core.hooks import BindEffects, Deadlines
-from muster.engine.core.jobs import Job, Status, Task
+from muster.engine.core.jobs import Attempt, Job, Status, Task
 from muster.engine.core.nodes import MoveKind
 from muster.engine.core.plan import Condition, Eviction, Plan, PodReason
 from muster.engine.core.session import Session
@@ -17,7 +19,7 @@ _UNBOUND = (Status.PENDING, Status.PIPELINED, Status.ALLOCATED)
 # Codes of a pod that could start if another pod of its group could: they are not the cause of the group's wait.
 FOLLOWS = ("pipelined", "gang")
 _KEY = attrgetter("key")
-_MOST_KINDS = 100  # of waiting pods that are asked about in a cycle
+_MOST_SIGNATURES = 100  # of waiting pods that are asked about in a cycle
 _READY = Condition("Scheduled", "tasks in gang are ready to be scheduled", "")
 # As integers, because they are looked up for every job in every cycle.
 _PENDING, _PIPELINED, _ALLOCATED = (int(status) for status in _UNBOUND)
@@ -53,7 +55,9 @@ def plan_of(session: Session) -> Plan:
         for job in {**session.state.unsettled.jobs, **session.active}.values():
             jobs.add(job)
         return plan
-    for job in [job for job in session.state.jobs.values() if job.settled != job.generation]:
+    for cls in session.waiting_classes(pending=False):
+        jobs.add_class(cls)
+    for job in {**session.state.unsettled.since_update(session.state.changes), **session.active}.values():
         jobs.add(job)
     for key in session.state.objects["PodGroup"]:
         settled = session.state.jobs.get(key)
@@ -122,12 +126,12 @@ class PlannedJobs:
             t for t in job.tasks.values()
             if t.status in _UNBOUND and t.key not in plan.binds
         ]  # fmt: skip
-        kind = session.kinds.get(job.key)
-        if kind is None:
+        job_class = session.single_classes.get(job.key)
+        if job_class is None:
             ready, phase = self._at_close(job, bool(waiting))
         else:
             (task,) = job.tasks.values()
-            same = kind, task.status, job.phase, bool(waiting)
+            same = job_class, task.status, job.phase, bool(waiting)
             known = self._known.get(same)
             if known is None:
                 known = self._known[same] = self._at_close(job, bool(waiting))
@@ -138,6 +142,33 @@ class PlannedJobs:
             plan.phases[job.key] = phase
         elif ready and not unbound and not job.is_pending:
             job.settled = job.generation
+
+    def add_class(self, cls: JobClass) -> None:
+        """Adds the jobs of a class, which wait in their phase. Those that were taken out of it are added by `add`."""
+        session, plan = self._session, self._plan
+        attempts = session.class_attempts.get(cls)
+        if attempts is None:  # no action has asked about them, or all are taken
+            attempts = [((job.created, job.key), Attempt()) for job in (cls.first(),) if job is not None]
+        causes = [(rank, self._cause_of(cls.jobs[rank[1]], attempt)) for rank, attempt in attempts]
+        if cls.report is None:
+            cls.report = ClassReport()
+        cls.report.update(cls, causes)
+        plan.reasons.update(cls.report.reasons)
+        plan.conditions.update(cls.report.conditions)
+        for job in session.taken:
+            if job.key in cls.jobs:
+                plan.conditions.pop(job.key, None)
+                for pod in job.tasks:
+                    del plan.reasons[pod]
+
+    def _cause_of(self, job: Job, attempt: Attempt) -> Cause:
+        """Returns why this job of a class waits if that happened to it in this cycle."""
+        job.attempt, before = attempt, job.attempt
+        waiting = list(job.tasks.values())
+        gang = "" if self._session.ready(job) else gang_line(job, waiting)
+        cause = _cause(self._session, job, waiting[0], self._plan, gang, is_gang=False)
+        job.attempt = before
+        return cause
 
     def _at_close(self, job: Job, waits: bool) -> tuple[bool, str]:
         """Returns whether the job is ready, and its phase after the cycle."""
@@ -155,22 +186,28 @@ def _report(session: Session, job: Job, plan: Plan, waiting: list[Task], ready: 
     is_gang = max(job.min_available, job.roles_total) > 1
     origins: list[tuple[bool, str, str]] = []
     for task in waiting:
-        reason = first_cause(session, job, task, plan)
+        cause = _cause(session, job, task, plan, gang, is_gang=is_gang)
         if gang:
-            origins.append((reason.code in FOLLOWS, task.key, reason.text))
-        # A pod that only waits for promised capacity to become free is not unschedulable. The condition of a group has
-        # Volcano's line in any case, its pods only if they wait for each other.
-        text = f"{reason.text} {gang}" if gang and is_gang and reason.code != "pipelined" else reason.text
-        if job.attempt.divided and reason.code != "pipelined":
-            text = f"unschedulable on cluster: {text}"
-        plan.reasons[task.key] = PodReason(reason.code, text)
+            origins.append((cause.reason.code in FOLLOWS, task.key, cause.why))
+        plan.reasons[task.key] = cause.reason
     if gang:
         _, pod, why = min(origins)
-        text = f"{gang} Origin reason is {pod}: {why}"
-        plan.conditions[job.key] = Condition("Unschedulable", "NotEnoughResources", text, pod, why)
+        plan.conditions[job.key] = Condition.unschedulable(gang, pod, why)
     elif not job.tasks and job.is_pending and (refusal := _refusal(job)) is not None:
         # Volcano's controller creates the pods of a Job when its group is admitted.
         plan.conditions[job.key] = Condition("Unschedulable", "NotEnoughResources", refusal.text)
+
+
+def _cause(session: Session, job: Job, task: Task, plan: Plan, gang: str, *, is_gang: bool) -> Cause:
+    """Returns why a pod waits. The condition of its group has Volcano's line in any case, the reason of the pod only if
+    it waits for other pods.
+    """
+    reason = first_cause(session, job, task, plan)
+    text = reason.text
+    if reason.code != "pipelined":  # a pod that only waits for promised capacity to become free is not unschedulable
+        text = f"{text} {gang}" if gang and is_gang else text
+        text = f"unschedulable on cluster: {text}" if job.attempt.divided else text
+    return Cause(PodReason(reason.code, text), gang, reason.text)
 
 
 def phase_at_close(job: Job, *, unschedulable: bool) -> str:
@@ -180,7 +217,7 @@ def phase_at_close(job: Job, *, unschedulable: bool) -> str:
         return "Unknown"
     finished = count[_SUCCEEDED] + count[_FAILED]
     scheduled = count[_RUNNING] + count[_BOUND] + finished
-    if count[_RELEASING]:
+    if count[_RELEASING] and (scheduled < job.min_available or scheduled == finished):
         scheduled += sum(1 for t in job.tasks.values() if t.status == Status.RELEASING and t.node >= 0)
     if scheduled >= job.min_available:
         # Volcano sets a group with minimum 0 to Completed before anything ran; muster does not copy that.
@@ -213,30 +250,24 @@ def _gang_line(short: int, tasks: int, count: tuple[int, ...], minimum: int, unf
 
 
 class LastingCauses:
-    """Why pods of a kind can never be placed on the nodes of this cycle, whoever is evicted."""
+    """Why pods of a signature can never be placed on the nodes of this cycle, whoever is evicted."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._known: dict[int, str] = {}
 
     def of(self, task: Task) -> str:
-        """Returns the causes in kube-scheduler's format; empty if some node could take the pod, or if too many kinds of
-        pods wait in this cycle to ask for each.
+        """Returns the causes in kube-scheduler's format; empty if some node could take the pod, or if pods of
+        too many signatures wait in this cycle.
         """
-        kind = self._session.signature(task)
-        known = self._known.get(kind)
+        signature = self._session.signature(task)
+        known = self._known.get(signature)
         if known is None:
-            if len(self._known) >= _MOST_KINDS:
+            if len(self._known) >= _MOST_SIGNATURES:
                 return ""
-            known = self._known[kind] = "" if self._some_node(task) else fit_error(self._session, task)
+            able = self._session.placement.might_ever_fit(task)
+            known = self._known[signature] = "" if able else fit_error(self._session, task)
         return known
-
-    def _some_node(self, task: Task) -> bool:
-        nodes = self._session.state.nodes
-        able = self._session.placement.answers(task).curable
-        for row, amount in nodes.axis.needs(task.shape.amounts):
-            able = able & (nodes.alloc[row] >= amount)
-        return bool(able.any())
 
 
 def _no_queue(job: Job) -> PodReason:
@@ -276,8 +307,8 @@ def first_cause(session: Session, job: Job, task: Task, plan: Plan) -> PodReason
         return _lasting_first(session, task, reason)
     placer = "backfill" if task.best_effort else "allocate"
     if placer not in actions:
-        kind = "requests nothing" if task.best_effort else "has requests"
-        return PodReason("no-action", f"the pod {kind}, and the configuration has no {placer} action.")
+        requests = "requests nothing" if task.best_effort else "has requests"
+        return PodReason("no-action", f"the pod {requests}, and the configuration has no {placer} action.")
     if task.key in attempt.would_fit:
         node = session.state.nodes.names[attempt.would_fit[task.key]]
         return PodReason("gang", f"could be assigned to {node} once the group's minimum is satisfied.")

@@ -66,23 +66,23 @@ class Scheduler:
         tiers = self.tiers
         if self.config.plugin(DOMAINS) is None and requires_domain(state.objects):
             tiers = Tiers((*tiers, (self._domains,)))
-        classes_in = () if reasons else self._classes_in
+        classes_in = () if turns is not None else self._classes_in(reasons)
         return Session(
             state, self.config, tiers, now, log, self._measure, explains=reasons, classes_in=classes_in, turns=turns,
             equal_answers=self._equal_answers,
         )  # fmt: skip
 
-    @cached_property
-    def _classes_in(self) -> tuple[str, ...]:
-        """The phases of waiting jobs that may be decided class by class: see `engine.core.backlog`.
+    def _classes_in(self, reasons: bool) -> tuple[str, ...]:
+        """Returns the phases of waiting jobs that may be decided class by class: see `engine.core.backlog`.
 
         Plugins of other packages, and those with deadlines, may look at a job's name or time. Evictions are for each
-        job by itself.
+        job by itself. An action that runs twice adds to the reasons of each job.
         """
+        actions = self.config.actions
         same = self._equal_answers and not self.tiers.flat(Deadlines)
-        if not same or not _PLACING.issuperset(self.config.actions):
+        if not same or not _PLACING.issuperset(actions) or (reasons and len(set(actions)) < len(actions)):
             return ()
-        return ("Pending", "Inqueue") if "enqueue" in self.config.actions else ("Inqueue",)
+        return ("Pending", "Inqueue") if "enqueue" in actions and not reasons else ("Inqueue",)
 
     @cached_property
     def _equal_answers(self) -> bool:

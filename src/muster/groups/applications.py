@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import Any
+
+from msgspec import Struct
 
 from muster.model.batch import (
     APPLICATION_KINDS,
@@ -67,8 +68,7 @@ class OwnerLoop(Exception):
     """Raised if owners own each other, so that there is no top-most owner."""
 
 
-@dataclass(frozen=True, slots=True)
-class Application:
+class Application(Struct, frozen=True):
     """The application that a pod belongs to, and the unit that the pod is counted in."""
 
     object: Object

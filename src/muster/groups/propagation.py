@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from muster.groups.applications import Application, BindingState, PolicyLabels, binding_state, unbound_reason
 from muster.groups.division import Bounds, by_ranges, by_weights
 from muster.groups.membership import resolve
@@ -28,8 +30,7 @@ WEIGHTS, RANGES = "StaticWeight", "NumRange"
 DOES_NOT_EXIST, HAS_NO_NODES = "does not exist", "has no nodes"
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyProblem:
+class PolicyProblem(Struct, frozen=True):
     """A problem in a policy: the field, what is wrong and how to fix it."""
 
     path: str
@@ -40,8 +41,7 @@ class PolicyProblem:
         return f"{self.path}: {self.message}" + (f" ({self.fix})" if self.fix else "")
 
 
-@dataclass(frozen=True, slots=True)
-class Quota:
+class Quota(Struct, frozen=True):
     """A group's quota: the desired, the minimum and the maximum number of pods (None: no limit)."""
 
     desired: int
@@ -49,8 +49,7 @@ class Quota:
     max: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Quotas:
+class Quotas(Struct, frozen=True):
     """The quotas by group, in the policy's order. `replicas` is None if the application's kind has no replicas."""
 
     groups: dict[str, Quota]
@@ -168,16 +167,14 @@ def _names(found: PropagationRules, names: list[str], path: str, existing: Colle
         yield group
 
 
-@dataclass(frozen=True, slots=True)
-class PlacementRefusal:
+class PlacementRefusal(Struct, frozen=True):
     """Why no node can take the application's pods for now. The code is stable, the text is for people."""
 
     code: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class BoundPolicy:
+class BoundPolicy(Struct, frozen=True):
     """The policy that an application is bound to, and its quotas for this application."""
 
     policy: str  # its name

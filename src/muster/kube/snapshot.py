@@ -10,11 +10,11 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from muster.config import DEFAULT
 from muster.config.announced_config import BUILT_IN, PREFIX, AnnouncedConfig

@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, tzinfo
-from zoneinfo import ZoneInfo
-
-from cronsim import CronSim, CronSimError
 
 __all__ = ["check_schedule", "check_time_zone", "next_time"]
 
@@ -49,6 +46,8 @@ def next_time(schedule: str, time_zone: str | None, after: float) -> float | Non
         if not period:
             raise ValueError(f"{schedule!r} has no duration")
         return after + period
+    from cronsim import CronSim, CronSimError  # most clusters have no schedule: not part of the start of a command
+
     fields = _NAMED.get(schedule, schedule).split()
     if len(fields) != _FIELDS:
         raise ValueError(f"{schedule!r} has {len(fields)} fields, not {_FIELDS}")
@@ -66,6 +65,8 @@ def next_time(schedule: str, time_zone: str | None, after: float) -> float | Non
 def _zone(name: str | None) -> tzinfo:
     if name is None:
         return UTC
+    from zoneinfo import ZoneInfo
+
     try:
         return ZoneInfo(name)
     except (ValueError, OSError) as error:

@@ -17,7 +17,7 @@ _LARGEST_EXPONENT = 64
 _MAX_SHORT = 6  # digits that people read at a glance
 
 _NUMBER = re.compile(r"([+-]?)(\d+\.?\d*|\.\d+)(?:(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE])|[eE]([+-]?\d+))?", re.ASCII)
-_WHOLE = re.compile(r"-?\d{1,18}", re.ASCII)
+_WHOLE_DIGITS = 18  # of a number in an annotation or a name
 _FACTOR: dict[str | None, Fraction | int] = {
     None: 1,
     "n": Fraction(1, 10**9),
@@ -104,7 +104,8 @@ def milli(value: Quantity) -> int:
 
 def whole(text: str) -> int | None:
     """Returns the whole number in the text of an annotation or a name; None if it is none or out of range."""
-    return int(text) if _WHOLE.fullmatch(text) else None
+    digits = text.removeprefix("-")
+    return int(text) if digits.isdigit() and digits.isascii() and len(digits) <= _WHOLE_DIGITS else None
 
 
 def _ceiling(number: Fraction | int) -> int:

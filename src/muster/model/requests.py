@@ -60,11 +60,7 @@ def amounts(resources: Mapping[str, Quantity], path: str = "") -> Amounts:
 
 def requests(spec: PodSpec, path: str = "spec") -> Amounts:
     """Returns the requests of a pod, always with `pods: 1`; errors name the field below `path`."""
-    containers = spec.containers
-    if len(containers) == 1 and not spec.init_containers and not spec.overhead and spec.resources is None:
-        total = _of_container(containers[0], f"{path}.containers[0]")
-    else:
-        total = _of_pod(spec, path, _of_container)
+    total = _of_pod(spec, path, _of_container)
     for name, n in total.items():
         if n > MAX_REQUEST:
             raise QuantityError(f"{path}: requests more {name} in all than any node could have", "request less")
@@ -98,6 +94,9 @@ def _of_container_with_missing(container: Container, path: str) -> Amounts:
 
 
 def _of_pod(spec: PodSpec, path: str, of_container: _OfContainer) -> Amounts:
+    containers = spec.containers
+    if len(containers) == 1 and not spec.init_containers and not spec.overhead and spec.resources is None:
+        return of_container(containers[0], f"{path}.containers[0]")
     total = _of_containers(spec, path, of_container)
     if spec.resources is not None:
         aggregate = total if of_container is _of_container else _of_containers(spec, path, _of_container)

@@ -115,17 +115,19 @@ def without_shortcuts() -> Iterator[None]:
         patch.object(Placement, "_future_differs", lambda self: True),
         patch.object(LookAhead, "valid", lambda self, *of: False),
         patch.object(allocate, "run_of", lambda session, tasks, at, most: [tasks[at]]),
+        patch.object(allocate, "serve_round", lambda *of: False),
         patch.object(Signatures, "_signers_of", lambda self, shape: self._all_signers),  # about every pod
         patch.object(Session, "job_key", fresh),
-        patch.object(session_module, "single_kinds", lambda *of: {}),
+        patch.object(session_module, "single_job_classes", lambda *of: {}),
         patch.object(Victims, "_promising", everywhere),
         patch.object(Victims, "exhausted", nobody),
-        patch.object(Claims, "_kind", lambda self, *of: None),  # every claim is tried
+        patch.object(Claims, "_claim_class", lambda self, *of: None),  # every claim is tried
         patch.object(VictimPool, "gives_at_most", lambda self, *of: {}),  # no bound ends a search early
         patch.object(CheapestVictims, "_goes_on", lambda self, *of: False),
         patch.object(VictimCosts, "_one_is_enough", lambda self, *of: False),
         patch.object(EvictingPlacement, "_lacks", lambda self, moves: False),
         patch.object(EvictingPlacement, "_promise", promised),
+        patch.object(EvictingPlacement, "_promise_again", lambda self, *of: 0),
         patch.object(volcano_eviction.Memo, "known", lambda self, session, task: False),
     ):
         yield

@@ -110,24 +110,16 @@ def check_single_columns(session: Session, choices: Choices, plugin: str = "") -
                 many = [not refused for refused in many]
             require(
                 single in (None, many), "single column",
-                f"the {name} answers {many} for pod {task.key}, but {single} by its function for one column. Compute "
+                f"the {name} answers {many} for pod {task.key}, but {single} by its function for one node. Compute "
                 "both by the same operations in the same order, or do not offer the function",
             )  # fmt: skip
 
 
 def _one_by_one(term: Term, task: Task, view: NodeView) -> list[object] | None:
-    columns = zip(view.rows.T.tolist(), view.offered.T.tolist(), strict=True)
-    if isinstance(term, NodeFilter):
-        passes = term.column_filter(task, view.nodes)
-        if passes is not None:
-            return [passes(rows, alloc, view.kind) for rows, alloc in columns]
-        accepts = term.one_node_filter(task)
-        return None if accepts is None else [accepts(node, view.kind) for node in view.index.tolist()]
-    score = term.column_score(task, view.nodes)
-    if score is not None:
-        return [score(rows, alloc) for rows, alloc in columns]
-    worth = term.one_node_score(task)
-    return None if worth is None else [worth(node, view.kind) for node in view.index.tolist()]
+    ask = term.one_node_filter if isinstance(term, NodeFilter) else term.one_node_score
+    of_node = ask(task, view.nodes)
+    columns = zip(view.index.tolist(), view.rows.T.tolist(), view.offered.T.tolist(), strict=True)
+    return None if of_node is None else [of_node(node, rows, alloc, view.kind) for node, rows, alloc in columns]
 
 
 def check_scopes(session: Session, choices: Choices, plugin: str = "") -> None:

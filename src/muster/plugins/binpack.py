@@ -14,8 +14,8 @@ from muster.config.types import Arguments, PluginOption
 from muster.engine.core.axis import SHARED, Axis
 from muster.engine.core.hooks import Batch, Floats, Plugin, Scope
 from muster.engine.core.jobs import Task
-from muster.engine.core.node_hooks import ColumnScore
-from muster.engine.core.nodes import Nodes, NodeView
+from muster.engine.core.node_hooks import OneNodeScore
+from muster.engine.core.nodes import MoveKind, Nodes, NodeView
 from muster.engine.core.shares import USED, Ratio, Share, ShareScorer
 
 _RESOURCE = "binpack.resources."
@@ -64,14 +64,14 @@ class Binpack(Plugin, ShareScorer):
             found = self._known[key] = _Weighted(key[2], self._weights, axis)
         return found
 
-    def column_score(self, task: Task, nodes: Nodes) -> ColumnScore | None:
+    def one_node_score(self, task: Task, nodes: Nodes) -> OneNodeScore | None:
         weighted = self._weighted(task, nodes.axis)
         used, weights, factor = 2 * nodes.axis.size, weighted.sum, 100.0 * self._weight
         terms = [(ratio.key, request, ratio.factor) for ratio, request in weighted.shares(task)]
         if any(row >= SHARED for row, _, _ in terms):
             return None
 
-        def score(rows: list[int], alloc: list[int]) -> float:
+        def score(node: int, rows: list[int], alloc: list[int], kind: MoveKind) -> float:
             total = 0.0
             for row, request, weight in terms:
                 use, offered = rows[used + row] + request, alloc[row]

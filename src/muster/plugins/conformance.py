@@ -1,4 +1,4 @@
-"""Spares what the cluster itself runs on: critical pods and the namespace kube-system are never victims."""
+"""Protects what the cluster itself runs on: critical pods and the namespace kube-system are never victims."""
 
 from __future__ import annotations
 

@@ -249,7 +249,7 @@ class Gang(Plugin, JobValid, JobOrder, JobReady, JobPipelined, JobStarving, Pree
         self._shift(move, -1)
 
     def _shift(self, move: Move, sign: int) -> None:
-        # Jobs whose tasks are moved together have one task each: they have no roles and no sub-groups.
+        # Jobs of which one task each is moved together have no roles and no sub-groups.
         job = move.tasks[0].job
         minimums = self._minimums.get(job.key) if job is not None else None
         if minimums is not None:

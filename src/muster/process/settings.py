@@ -116,8 +116,12 @@ APPLICATIONS = Flag(
     "--applications", metavar=NAMESPACED, help="The ConfigMap that names further kinds of applications. Default: "
     "groupmanagement-config in the namespace muster runs in, else in kubeedge.",
 )  # fmt: skip
-
-
+TLS_CERT_FILE = Flag(
+    "--tls-cert-file", is_path=True, metavar="FILE", help="Serve HTTPS with this certificate (PEM).",
+)  # fmt: skip
+TLS_KEY_FILE = Flag(
+    "--tls-private-key-file", is_path=True, metavar="FILE", help="Its key, if it is in a separate file.",
+)  # fmt: skip
 WORKLOAD_KINDS = Flag(
     "--workload-kinds", is_path=True, metavar="FILE", help="Descriptions of further workload kinds. May be given "
     "several times. The ConfigMap muster-workload-kinds in the namespace muster runs in, or beside the ConfigMap of "

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 import numpy as np
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -77,13 +78,13 @@ def cycle_statistics(
     plan: Plan, state: State, shares: dict[str, dict[str, float]], over: set[str], queue_usage: QueueUsage
 ) -> CycleStatistics:
     statistics = CycleStatistics(nodes=len(state.nodes), pods=len(state.tasks))
-    statistics.pending = dict(Counter(reason.code for reason in plan.reasons.values()))
+    statistics.pending = dict(Counter(map(attrgetter("code"), plan.reasons.values())))
     waiting = Counter(task.job.key for key in plan.reasons if (task := state.tasks.get(key)) and task.job is not None)
     statistics.waiting_jobs = len(waiting)
     for job_key, n in waiting.items():
         # A series for every pod without a PodGroup would be too many.
         job = state.jobs[job_key]
-        named = job.shown if state.group_object(job) is not None else ""
+        named = job.shown if job.plain_class is None and state.group_object(job) is not None else ""
         statistics.waiting[named] = statistics.waiting.get(named, 0) + n
     placed = {task.job.key: task.job for key in plan.binds if (task := state.tasks.get(key)) and task.job is not None}
     statistics.placed = [

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from muster.engine.core.jobs import Job
 from muster.engine.core.plan import Eviction, Plan
 from muster.engine.core.state import State
@@ -42,8 +44,7 @@ class PodBinding:
     claims: tuple[tuple[str, Mapping[str, str]], ...] = ()  # claim → volumeName or selectedNode
 
 
-@dataclass(frozen=True, slots=True)
-class BindCommit:
+class BindCommit(Struct, frozen=True):
     """Bindings that belong together; those of a gang have a journal, which is written before the first of them."""
 
     bindings: tuple[PodBinding, ...]

@@ -8,9 +8,9 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from prometheus_client import Gauge
 
 from muster.config import DEFAULT, DEFAULT_NAME
@@ -30,8 +30,7 @@ PAUSE_PER_COST = 50.0
 LONGEST_PAUSE_S = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedConfig:
+class LoadedConfig(Struct, frozen=True):
     """A valid configuration. Each leadership term builds a new Scheduler from it (Decider.use)."""
 
     config: Config

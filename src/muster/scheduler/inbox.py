@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from muster.model.meta import Object
 
 
-@dataclass(frozen=True, slots=True)
-class Observed:
+class Observed(Struct, frozen=True):
     """The object as a watch or a GET showed it; None: it is gone."""
 
     kind: str
@@ -17,8 +16,7 @@ class Observed:
     polled: bool = False  # from a GET
 
 
-@dataclass(frozen=True, slots=True)
-class CallResult:
+class CallResult(Struct, frozen=True):
     """The result of a binding or an eviction: it was accepted, or it certainly was not."""
 
     key: str
@@ -27,15 +25,13 @@ class CallResult:
     accepted: bool
 
 
-@dataclass(frozen=True, slots=True)
-class CommitFinished:
+class CommitFinished(Struct, frozen=True):
     """The binder has finished a gang's commit, successfully or not."""
 
     group: str
 
 
-@dataclass(frozen=True, slots=True)
-class BindRefused:
+class BindRefused(Struct, frozen=True):
     """A binding was refused and would be refused again: the pod is backed off."""
 
     key: str
@@ -43,8 +39,7 @@ class BindRefused:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class EvictionRefused:
+class EvictionRefused(Struct, frozen=True):
     """Evictions for a claimer were refused: their victims (pod → uid) are backed off, the claimer gets the reason."""
 
     claimer: str

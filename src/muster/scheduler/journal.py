@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import base64
 import zlib
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from muster.engine.core.jobs import Job, Status, Task
 from muster.engine.core.state import State
@@ -134,8 +134,7 @@ class RecoveryAction(Enum):
     UNDO = "undo"  # evict the bound pods
 
 
-@dataclass(frozen=True, slots=True)
-class Recovery:
+class Recovery(Struct, frozen=True):
     """What to do about one journal."""
 
     action: RecoveryAction

@@ -7,10 +7,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from muster.engine.core.jobs import READY_LIKE, Job, Task
@@ -117,8 +117,7 @@ def _holds(plan: Plan, part: SubGroup) -> bool:
     return bool(bound) and bound >= part.minimum
 
 
-@dataclass(frozen=True, slots=True)
-class NativeStatusPatch:
+class NativeStatusPatch(Struct, frozen=True):
     """The conditions of a native PodGroup or CompositePodGroup."""
 
     object: NativeGroup

@@ -51,5 +51,7 @@ def _is_complete(plan: Plan, job: Job) -> bool:
 def _without_node(plan: Plan, state: State) -> Iterator[str]:
     for key, reason in plan.reasons.items():
         task = state.tasks.get(key)
-        if reason.code in _ADMITTED and task is not None and not task.gated and waits_for_queue(task.pod):
+        if task is None or not task.pod.spec.scheduling_gates:
+            continue
+        if reason.code in _ADMITTED and not task.gated and waits_for_queue(task.pod):
             yield key

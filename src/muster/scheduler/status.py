@@ -8,10 +8,10 @@ Whether a group is schedulable is written with its phase, or when it has been so
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from muster.cycle import plan_effects
@@ -44,8 +44,7 @@ _PHASES = {"Pending": "pending", "": "pending", "Inqueue": "inqueue", "Running":
            "Completed": "completed"}  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class PodStatusPatch:
+class PodStatusPatch(Struct, frozen=True):
     """A pod's PodScheduled condition, and the node that is kept for it (None: unchanged)."""
 
     pod: Pod
@@ -55,8 +54,7 @@ class PodStatusPatch:
     event_on: Object | None  # the pod, or its PodGroup for all its pods; None: no event
 
 
-@dataclass(frozen=True, slots=True)
-class GroupStatusPatch:
+class GroupStatusPatch(Struct, frozen=True):
     """The changed fields of a PodGroup's status."""
 
     object: PodGroup
@@ -65,8 +63,7 @@ class GroupStatusPatch:
     condition: GroupCondition | None  # if it is new
 
 
-@dataclass(frozen=True, slots=True)
-class QueueStatusPatch:
+class QueueStatusPatch(Struct, frozen=True):
     """The changed fields of a Queue's status."""
 
     object: Queue
@@ -74,8 +71,7 @@ class QueueStatusPatch:
     status: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class AdmissionPatch:
+class AdmissionPatch(Struct, frozen=True):
     """Marks a gated pod as admitted by its queue."""
 
     pod: Pod
@@ -86,8 +82,7 @@ StatusPatch = NativeStatusPatch | PodStatusPatch | GroupStatusPatch | QueueStatu
 _Counted = GroupStatusPatch | QueueStatusPatch | NativeStatusPatch
 
 
-@dataclass(frozen=True, slots=True)
-class _PodMessage:
+class _PodMessage(Struct, frozen=True):
     """The message that was last written on a pod."""
 
     uid: str
@@ -95,6 +90,10 @@ class _PodMessage:
     at: float
     code: str
     wait: float  # until a new message for the same reason is written
+    # When a message for the pod as it was in the last cycle, with the code of its reason then, is due.
+    pod: Pod | None = None
+    code_now: str = ""
+    due: float = 0.0
 
 
 class StatusUpdater:
@@ -104,7 +103,7 @@ class StatusUpdater:
         self._messages: dict[str, _PodMessage] = {}
         # resourceVersion, patch, when, and how long a new count or message waits.
         self._sent: dict[tuple[type[StatusPatch], str], tuple[str, dict[str, Any], float, float]] = {}
-        self._held: dict[str, tuple[str, float]] = {}  # group → the condition that is not written yet, since when
+        self._delayed: dict[str, tuple[str, float]] = {}  # group → the condition that is not written yet, since when
         self._group_events: dict[str, float] = {}  # group → when an event about its waiting pods was last recorded
         self.next_at = float("inf")  # when a delayed patch is due
         self._native = NativeConditions()
@@ -143,14 +142,21 @@ class StatusUpdater:
     def _pods(self, plan: Plan, state: State, now: float) -> list[StatusPatch]:
         made: list[StatusPatch] = []
         messages: dict[str, _PodMessage] = {}
+        next_at = self.next_at
         for key, reason in plan.reasons.items():
             task = state.tasks.get(key)
             if task is None:
                 continue
-            pod = task.pod
+            pod, before = task.pod, self._messages.get(key)
+            if (
+                before is not None and before.pod is pod and before.code_now == reason.code and now < before.due
+                and plan_effects.nomination(plan, key) == before.nominated
+            ):  # fmt: skip
+                messages[key] = before  # most pods that wait long: as in the last cycle
+                next_at = min(next_at, before.due)
+                continue
             if not plan_effects.gets_condition(pod):
                 continue
-            before = self._messages.get(key)
             if before is None or before.uid != pod.metadata.uid:
                 # A refused binding is reported at once: the next attempt may be over before the delay is.
                 wait = 0.0 if reason.code == BINDING_REFUSED else FIRST_MESSAGE_DELAY_S
@@ -161,8 +167,9 @@ class StatusUpdater:
             same_cause = _cause(reason.code) == _cause(before.code)
             due = before.at + (before.wait if same_cause else MESSAGE_INTERVAL_S)
             if nominated == before.nominated and now < due:
-                messages[key] = before
-                self.next_at = min(self.next_at, due)
+                uid, at, code, wait = before.uid, before.at, before.code, before.wait
+                messages[key] = _PodMessage(uid, nominated, at, code, wait, pod, reason.code, due)
+                next_at = min(next_at, due)
                 continue
             after = plan_effects.unschedulable(pod, reason.text, nominated, now)
             wait = min(2 * before.wait, MESSAGE_INTERVAL_MAX_S) if before.code else before.wait
@@ -172,7 +179,7 @@ class StatusUpdater:
                 unchanged = pod.status.nominated_node_name == before.nominated == nominated
                 event_on = self._event_on(plan, state, task, reason.code, now)
                 made.append(PodStatusPatch(pod, key, condition, None if unchanged else nominated, event_on))
-        self._messages = messages
+        self._messages, self.next_at = messages, next_at
         return made
 
     def _event_on(self, plan: Plan, state: State, task: Task, code: str, now: float) -> Object | None:
@@ -192,17 +199,17 @@ class StatusUpdater:
     def _groups(self, plan: Plan, state: State, transition: str, now: float) -> list[_Counted]:
         made: list[_Counted] = []
         self.below_minimum = 0
-        held, self._held = self._held, {}
+        delayed, self._delayed = self._delayed, {}
         for key, group in state.objects["PodGroup"].items():
             job = state.jobs.get(key)
             if not isinstance(group, PodGroup) or job is None:
                 continue
             condition = plan.conditions.get(key)
             if condition is not None and key not in plan.phases and not _has_condition(group, condition.type):
-                before = held.get(key)
+                before = delayed.get(key)
                 since = before[1] if before is not None and before[0] == condition.type else now
                 if now < since + FIRST_MESSAGE_DELAY_S:
-                    self._held[key] = condition.type, since
+                    self._delayed[key] = condition.type, since
                     self.next_at = min(self.next_at, since + FIRST_MESSAGE_DELAY_S)
                     condition = None
             status, is_new = plan_effects.group_status(group, plan.phases.get(key), condition, transition, now)

@@ -7,7 +7,8 @@ import time
 import traceback
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from muster.kube.client import Client
 from muster.kube.informers import Informers, Stream
@@ -95,8 +96,7 @@ class Fence:
         return ""
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
+class Ready(Struct, frozen=True):
     """What a leadership term needs to start; `stream` has the watch events since the cluster was loaded."""
 
     informers: Informers

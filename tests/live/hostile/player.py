@@ -18,7 +18,7 @@ AT_ONCE = 6
 _ANSWER = re.compile(rb"(?:^|\n|\})HTTP/1\.[01] ([2-9]\d\d)")
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _PUBLIC = ("/version", "/healthz", "/livez", "/readyz")
-QUIET_S = 3.0
+SILENCE_TIMEOUT_S = 3.0
 OVER_S = 0.3
 
 
@@ -117,7 +117,7 @@ def _is_public(sent: bytes) -> bool:
 async def ask(listener: Listener, who: str, sent: bytes, case: Case | None = None) -> Answer:
     """Everything that comes back until the listener closes the connection or sends nothing."""
     waits = case is not None and case.waits
-    timeout_s = (listener.ends_s or QUIET_S) if waits else QUIET_S if case is not None else 30.0
+    timeout_s = (listener.ends_s or SILENCE_TIMEOUT_S) if waits else SILENCE_TIMEOUT_S if case is not None else 30.0
     data, writer = b"", None
     with contextlib.suppress(OSError, asyncio.IncompleteReadError):  # ssl.SSLError is an OSError
         tls = listener.tls.get(who)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from builders.manifests import queue
 from builders.racks import RACK, ZONE, cycle, gang, gpu_node, member, members, priority_class, topology, where
+from muster.actions.victim_pool import VictimPool
 from muster.engine.core.plan import Plan
 from muster.model.meta import Object
+from muster.plugin_checks.shortcuts import without_shortcuts
 
 CLASSES = [topology(ZONE, RACK), priority_class("low", 1), priority_class("high", 100)]
 
@@ -116,3 +120,28 @@ def test_sub_groups_evict_in_nested_domains() -> None:
     assert sorted(eviction.node for eviction in plan.evictions) == ["a-0", "b-0"]
     at = where(plan, "job")
     assert at["job-l0"] == at["job-l1"] != at["job-r0"] == at["job-r1"]
+
+
+def test_no_victims_are_looked_for_if_no_node_is_large_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(VictimPool, "__init__", None)
+    plan = cycle(
+        *CLASSES, queue(), *rack("a", 2, 2), *running("run", {"a-0": [2], "a-1": [2]}),
+        gang("job", 1, priorityClassName="high"), *members("job", 1, gpus=3, priority=100),
+        actions="enqueue, allocate, preempt",
+    )  # fmt: skip
+    assert not plan.evictions and "Insufficient" in plan.reasons["d/job-0"].text
+
+
+def test_victims_of_the_size_of_the_pods_are_evicted_one_after_the_other_on_a_node() -> None:
+    """On more nodes than are compared exactly: the pods above a gang's minimum one by one, then what is left of it."""
+    nodes = rack("a", *[4] * 18)
+    busy = [one for node in nodes for one in running(f"run-{node.metadata.name}", {node.metadata.name: [1] * 4}, 1)]
+    objects = [
+        *CLASSES, queue(), *nodes, *busy, gang("job", 7, priorityClassName="high"),
+        *members("job", 7, priority=100),
+    ]  # fmt: skip
+    plan = cycle(*objects, actions="enqueue, allocate, preempt")
+    with without_shortcuts():
+        assert cycle(*objects, actions="enqueue, allocate, preempt").evictions == plan.evictions
+    assert Counter(eviction.node for eviction in plan.evictions) == {"a-0": 4, "a-1": 3}
+    assert {eviction.by for eviction in plan.evictions} == {"d/job-0"}

@@ -94,9 +94,9 @@ def test_a_resource_that_runs_out_moves_queues_that_had_no_turn() -> None:
 
 
 def taken(state: State, *plugins: object) -> list[str]:
-    families = QueueTree(session(state, *plugins), state.queues.values())  # type: ignore[arg-type]
+    tree = QueueTree(session(state, *plugins), state.queues.values())  # type: ignore[arg-type]
     found = []
-    while (popped := families.pop()) is not None:
+    while (popped := tree.pop()) is not None:
         found.append(popped.name)
     return found
 
@@ -111,7 +111,7 @@ def test_what_is_not_put_back_is_gone() -> None:
 
 def test_a_queue_that_is_put_back_comes_again() -> None:
     state = state_of(node(cpu=10), queue("b"), queue("a"))
-    families = QueueTree(session(state), [named(state, "b"), named(state, "a")])
-    assert families.pop() is named(state, "a")
-    families.push(named(state, "a"))
-    assert [families.pop(), families.pop(), families.pop()] == [named(state, "a"), named(state, "b"), None]
+    tree = QueueTree(session(state), [named(state, "b"), named(state, "a")])
+    assert tree.pop() is named(state, "a")
+    tree.push(named(state, "a"))
+    assert [tree.pop(), tree.pop(), tree.pop()] == [named(state, "a"), named(state, "b"), None]

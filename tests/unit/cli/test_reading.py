@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
+from msgspec.structs import replace
 
 from builders.manifests import node, pod
 from muster.cli import main

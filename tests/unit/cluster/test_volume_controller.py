@@ -40,7 +40,7 @@ def fast(topology: str = "") -> StorageClass:
     return made
 
 
-def reach(volume: PersistentVolume) -> list[tuple[str, list[str]]]:
+def topology(volume: PersistentVolume) -> list[tuple[str, list[str]]]:
     affinity = volume.spec.node_affinity
     if affinity is None or affinity.required is None:
         return []
@@ -73,7 +73,7 @@ def test_a_volume_is_made_in_the_zone_of_the_chosen_node() -> None:
     c = cluster(node("n", labels={"zone": "z1"}), claim(), fast("zone"))
     settle_claim(c.store, "default/data", "", "n")
     made = c.store.get(PersistentVolume, "pvc-default-data")
-    assert reach(made) == [("zone", ["z1"])]
+    assert topology(made) == [("zone", ["z1"])]
     assert (made.spec.storage_class_name, made.spec.capacity) == ("fast", {"storage": "1Gi"})
     bound = c.store.get(PersistentVolumeClaim, "default/data")
     assert bound.metadata.annotations["volume.kubernetes.io/selected-node"] == "n"
@@ -85,7 +85,7 @@ def test_the_drivers_own_topology_goes_before_the_classes() -> None:
     csi = CSINode(metadata=ObjectMeta(name="n"), spec=CSINodeSpec(drivers=[driver]))
     c = cluster(node("n", labels={"zone": "z1", "kubernetes.io/hostname": "n"}), claim(), fast("zone"), csi)
     settle_claim(c.store, "default/data", "", "n")
-    assert reach(c.store.get(PersistentVolume, "pvc-default-data")) == [("kubernetes.io/hostname", ["n"])]
+    assert topology(c.store.get(PersistentVolume, "pvc-default-data")) == [("kubernetes.io/hostname", ["n"])]
 
 
 def test_a_class_without_topology_makes_volumes_for_everywhere() -> None:

@@ -1,4 +1,4 @@
-"""conformance: critical pods and kube-system are spared."""
+"""conformance: critical pods and kube-system are never victims."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from builders.queued_jobs import opened, task, tasks
 from muster.plugins.conformance import Conformance
 
 
-def test_critical_classes_and_kube_system_are_spared() -> None:
+def test_critical_classes_and_kube_system_are_never_victims() -> None:
     state = state_of(
         node(cpu=10), queue("q"), group("a", "q", phase="Inqueue"),
         group("s", "q", phase="Inqueue", namespace="kube-system"),

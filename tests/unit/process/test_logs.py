@@ -1,4 +1,4 @@
-"""Logs are JSON: one line an entry, up to the level that was asked for."""
+"""Logs are JSON: one line an entry, up to the configured level."""
 
 from __future__ import annotations
 

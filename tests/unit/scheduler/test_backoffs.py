@@ -36,7 +36,7 @@ def crowded(*more: object, low: int = 2, namespace: str = "d") -> EmbeddedCluste
     )  # fmt: skip
 
 
-def said_to(cluster: EmbeddedCluster, pod: str) -> str:
+def message_of(cluster: EmbeddedCluster, pod: str) -> str:
     return next(c.message for c in cluster.store.get(Pod, pod).status.conditions if c.type == "PodScheduled")
 
 
@@ -69,7 +69,7 @@ def test_more_evictions_than_a_budget_allows_are_dropped_with_the_reason() -> No
         leader = Leader(cluster, EVICTS_BY_VOLCANO)
         await leader.settle(4)
         assert evictions(leader) == []
-        assert said_to(cluster, "d/high") == (
+        assert message_of(cluster, "d/high") == (
             "no node has enough free capacity without evictions. No capacity was freed: "
             "budget d/keep-low allows 1 more disruptions."
         )
@@ -88,7 +88,7 @@ def test_the_claimer_does_not_learn_names_of_another_namespace() -> None:
             leader = Leader(cluster, EVICTS_BY_VOLCANO, faults)
             await leader.settle(4)
             assert evictions(leader) == []
-            assert why in said_to(cluster, "e/high") and "low-" not in said_to(cluster, "e/high")
+            assert why in message_of(cluster, "e/high") and "low-" not in message_of(cluster, "e/high")
             assert not [text for name, _, text in leader.events if name == "high" and "low-" in text]
 
     asyncio.run(run())

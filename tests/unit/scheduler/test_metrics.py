@@ -1,4 +1,4 @@
-"""The metrics: Volcano's names where its users know them, nothing stale, a dashboard that asks for what there is."""
+"""The metrics: Volcano's names where its users know them, nothing stale, a dashboard of existing metrics."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DASHBOARD = Path(__file__).parents[3] / "deploy" / "grafana" / "scheduler.json"
 
 
 def samples(metrics: Metrics) -> dict[str, str]:
-    """Names that can be asked for → the type."""
+    """Names that can be queried → the type."""
     found: dict[str, str] = {}
     for line in metrics.text().decode().splitlines():
         if line.startswith("# TYPE"):

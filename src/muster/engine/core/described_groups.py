@@ -9,9 +9,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from muster.engine.core.podgroups import MINIMUM_FIRST, QUEUE_NAME, GangSize, gang_record, named_after
-from muster.engine.core.pods_by_group import PodsByGroup
-from muster.engine.core.segments import give_segments, segment_of, segments
+from muster.engine.core.podgroups import (
+    MINIMUM_FIRST,
+    QUEUE_NAME,
+    GangSize,
+    PodsByGroup,
+    gang_record,
+    give_segments,
+    named_after,
+    segment_of,
+    segments,
+)
 from muster.groups.applications import Lookup, OwnerLoop, owner_chain, owner_ref
 from muster.model.core import Pod
 from muster.model.custom import ConfiguredApplication

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from muster.engine.core.hooks import Reason
-from muster.engine.core.jobs import Task
+from muster.engine.core.jobs import Job, Task
 from muster.engine.core.podgroups import GROUP, group_name, segment_name
 from muster.groups.applications import Lookup
 from muster.model.custom import ConfiguredApplication
@@ -62,6 +62,13 @@ class DescribedOwners:
 
     def pods_of(self, kind: str, key: str) -> list[str]:
         return self.kinds.pods_of(kind, key) if self.kinds is not None else []
+
+    def owner_of(self, job: Job) -> tuple[str, str] | None:
+        """Returns kind and key of the object whose description makes a gang of the job's pods."""
+        if self.kinds is None or not job.tasks:
+            return None
+        gang = self.kinds.gang_of(job.tasks[min(job.tasks)].pod, self._lookup)
+        return None if gang is None else (type(gang.owner).__name__, f"{job.namespace}/{gang.owner.metadata.name}")
 
     def group_of(self, task: Task) -> str | Reason:
         """Returns the name of the group in memory of a pod, or why the pod waits for its owner. Sets the pod's role and

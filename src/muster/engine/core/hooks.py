@@ -1,7 +1,7 @@
 """The plugin interface: one small abstract class per extension point.
 
 A plugin is a class whose base classes are its extension points (`class Gang(Plugin, JobValid, JobOrder, ...)`). It is
-made once per configuration and opened once per cycle. Everything about nodes is asked for *all nodes at once*: a
+made once per configuration and opened once per cycle. Everything about nodes is asked about *all nodes at once*: a
 A `NodeView` has columns, an answer is an array with one entry per column. A view may be the whole cluster, a few
 changed nodes, or hypothetical columns that have one node several times ("with two more of these pods"), so an answer
 must be computed element by element from the view alone; that is what makes cached, sliced and batched answers equal to
@@ -73,30 +73,30 @@ class Plugin(ABC):
         self.option = option
 
     def open(self, session: Session) -> None:  # noqa: B027 - optional
-        """Called at the start of a cycle."""
+        """The engine calls this at the start of a cycle."""
 
     def close(self, session: Session) -> None:  # noqa: B027 - optional
-        """Called at the end of a cycle, before its placements are taken back from the engine's state."""
+        """The engine calls this at the end of a cycle, before its placements are taken back from the engine's state."""
 
     def signature(self, task: Task) -> Hashable | None:
-        """What this plugin's filters and scores read of the task besides its shape (the pod's spec). None: nothing."""
+        """Returns what this plugin's filters and scores read of the task besides its shape (its spec), or None."""
         return None
 
     def cluster_signature(self, task: Task) -> Hashable | None:
-        """What this plugin's terms of scope CLUSTER read of the task besides its shape and `signature`. None: nothing.
+        """Returns what this plugin's terms of scope CLUSTER read of the task besides shape and `signature`, or None.
         """
         return None
 
     def signs(self, shape: Shape) -> bool:
         """Returns whether `signature` or `cluster_signature` may differ between tasks of this shape.
 
-        If no plugin's do, the engine asks for the signature of one task of the shape only.
+        If no plugin's do, the engine requests the signature of one task of the shape only.
         """
         return True
 
     @classmethod
     def check(cls, arguments: Arguments) -> list[Finding]:
-        """Faults in the arguments, each at its line. Reading them with typed readers already reports most."""
+        """Returns the faults in the arguments, each at its line. Typed readers already report most of them."""
         return []
 
     @classmethod
@@ -106,7 +106,7 @@ class Plugin(ABC):
 
     @classmethod
     def required_by(cls, state: State) -> Iterable[Requirement]:
-        """What objects ask for that only this plugin provides; asked also when it is not configured."""
+        """Returns what objects require and only this plugin provides. It is called without configuration, too."""
         return ()
 
     def effective(self) -> dict[str, object]:
@@ -145,7 +145,7 @@ class JobEnqueue(Hook):
         """The job was admitted."""
 
     def all_enqueued(self, job: Job, count: int) -> None:
-        """So many jobs of one kind were admitted; `job` is one of them."""
+        """So many jobs of one class were admitted; `job` is one of them."""
         for _ in range(count):
             self.enqueued(job)
 
@@ -161,7 +161,7 @@ class JobReady(Hook):
 
     @abstractmethod
     def missing(self, job: Job) -> int:
-        """0: ready. n > 0: not ready, and at least n more of its tasks must be allocated before it can be.
+        """Returns 0 if the job is ready, else how many more of its tasks must at least be allocated before it can be.
 
         May depend on the job, its tasks and its group only: jobs that do not change are not asked about again.
         """
@@ -195,7 +195,7 @@ class QueueOrder(Hook):
 
     @abstractmethod
     def queue_cmp(self, a: Queue, b: Queue) -> int:
-        """Negative: a before b."""
+        """Returns a negative number if a goes before b."""
 
     def ancestors(self, queue: Queue) -> Sequence[str]:
         """Returns the queue's ancestors in a tree of queues, the root's child first.
@@ -215,7 +215,7 @@ class VictimQueueOrder(Hook):
 
     @abstractmethod
     def victim_queue_cmp(self, a: Queue, b: Queue, claimer: Queue) -> int:
-        """Negative: victims of a go before victims of b."""
+        """Returns a negative number if victims of a go before victims of b."""
 
 
 class JobOrder(Hook):
@@ -225,7 +225,7 @@ class JobOrder(Hook):
 
     @abstractmethod
     def job_key(self, job: Job) -> float:
-        """Smaller goes first. May depend on this job's placements only, not on other jobs'."""
+        """Returns a key; the smaller goes first. It may depend on this job's placements only, not on other jobs'."""
 
 
 class Deadlines(Hook):
@@ -243,7 +243,7 @@ class TaskOrder(Hook):
 
     @abstractmethod
     def task_key(self, task: Task) -> float:
-        """Smaller goes first."""
+        """Returns a key; the smaller goes first."""
 
     def task_keys(self, tasks: Sequence[Task]) -> Sequence[float]:
         """Returns the keys of several pods, usually of one job."""
@@ -280,7 +280,7 @@ class QueueShares(Hook):
 
     @abstractmethod
     def deserved(self) -> dict[str, dict[str, float]]:
-        """Queue → amounts by resource, in internal units."""
+        """Returns the amounts of each queue by resource, in internal units."""
 
 
 class Overused(Hook):
@@ -303,10 +303,10 @@ class Preemptive(Hook):
 
     @abstractmethod
     def preemptive(self, queue: Queue, task: Task) -> bool:
-        """With `compatibility: volcano`: whether the queue may claim capacity for this one pod."""
+        """Returns whether the queue may claim capacity for this one pod (`compatibility: volcano` only)."""
 
     def deserves(self, queue: Queue, amounts: Mapping[str, int]) -> bool:
-        """Whether the queue would stay within its deserved share of every claimed resource with these amounts."""
+        """Returns whether the queue would stay within its deserved share of every resource with these amounts."""
         return True
 
     def undeserved(self, queue: Queue, amounts: Mapping[str, int]) -> Reason:
@@ -331,7 +331,7 @@ class Protection(Hook):
         return False
 
     def protects_queue(self, claim: Claim, queue: Queue) -> bool:
-        """True: no pod of this queue is a victim of the claim."""
+        """Returns whether no pod of this queue is a victim of the claim."""
         return False
 
     def gives_at_most(self, claim: Claim, queue: Queue) -> Mapping[str, float]:
@@ -363,7 +363,7 @@ class Preemptable(VictimHints):
 
     @abstractmethod
     def preemptable(self, claimer: Task, candidates: Sequence[Task]) -> list[bool] | None:
-        """One answer per candidate, in the given (victim) order; None abstains."""
+        """Returns one answer per candidate, in the given (victim) order; None: the plugin has no opinion."""
 
 
 class Reclaimable(VictimHints):

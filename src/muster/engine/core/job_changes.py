@@ -53,6 +53,10 @@ class JobReader:
         self._changes, self._position = changes, changes.end
         return None if since is None else dict.fromkeys(since)
 
+    def unread(self, changes: JobChanges) -> Iterable[Job]:
+        """Returns the jobs that changed since the last call of `take`, which has read this log."""
+        return dict.fromkeys(changes.since(self._position) or ())
+
 
 class JobsByName(Mapping[str, "Job"]):
     """Jobs by key, in the order of their keys."""

@@ -1,33 +1,34 @@
-"""The keys by which plugins order jobs, each made once while its job does not change."""
+"""The order of jobs (the keys of plugins, each made once while its job does not change), and of the pods of a job."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cmp_to_key
 from typing import TYPE_CHECKING
 
-from muster.engine.core.jobs import Job
-from muster.engine.core.single_jobs import SingleKind
+from muster.engine.core.jobs import Job, Task
+from muster.engine.core.single_jobs import SingleJobClass
 
 if TYPE_CHECKING:
-    from muster.engine.core.hooks import JobOrder
+    from muster.engine.core.hooks import JobOrder, TaskOrder
 
 
 class JobKeys:
-    """`kinds`: jobs of one pod that get the same answers (`single_jobs`)."""
+    """`classes`: jobs of one pod that get the same answers (`single_jobs`)."""
 
-    def __init__(self, plugins: Sequence[JobOrder], kinds: Mapping[str, SingleKind]) -> None:
+    def __init__(self, plugins: Sequence[JobOrder], classes: Mapping[str, SingleJobClass]) -> None:
         self._plugins = plugins
-        self._kinds = kinds
-        self._of_kind: dict[SingleKind, tuple[float, ...]] = {}
+        self._classes = classes
+        self._of_class: dict[SingleJobClass, tuple[float, ...]] = {}
         self._of_job: dict[str, tuple[int, tuple[float, ...]]] = {}  # job → its generation, its key
 
     def of(self, job: Job) -> tuple[float, ...]:
         """Returns the answers of the plugins, in their order."""
-        kind = self._kinds.get(job.key)
-        if kind is not None and job.count[kind.status]:
-            found = self._of_kind.get(kind)
+        job_class = self._classes.get(job.key)
+        if job_class is not None and job.count[job_class.status]:
+            found = self._of_class.get(job_class)
             if found is None:
-                found = self._of_kind[kind] = self._ask(job)
+                found = self._of_class[job_class] = self._ask(job)
             return found
         known = self._of_job.get(job.key)
         if known is None or known[0] != job.generation:
@@ -36,8 +37,43 @@ class JobKeys:
 
     def clear(self) -> None:
         """Asks for every key again."""
-        self._of_kind.clear()
+        self._of_class.clear()
         self._of_job.clear()
 
     def _ask(self, job: Job) -> tuple[float, ...]:
         return tuple([plugin.job_key(job) for plugin in self._plugins])
+
+
+def in_order(plugins: Sequence[TaskOrder], tasks: Iterable[Task]) -> list[Task]:
+    """Task order: plugins first, then the number at the end of the name, creation time and uid."""
+    todo = list(tasks)
+    if len(todo) < 2:
+        return todo
+    asked: list[Sequence[object]] = [plugin.task_keys(todo) for plugin in plugins]
+    serials = [task.serial for task in todo]
+    numbers = set(serials)
+    if None in numbers and len(numbers) > 1:
+        return _with_unnumbered(asked, todo)
+    # Columns instead of a tuple per pod: those of plugins are mostly constant or the numbers, which mostly differ.
+    columns = [*(column for column in asked if column != serials), serials]
+    keys = [column for column in columns if column.count(column[0]) != len(column)]
+    if len(numbers) != len(serials):
+        keys.append([(task.created, task.uid) for task in todo])
+    rank: Sequence[object] = keys[0] if len(keys) == 1 else list(zip(*keys, strict=True))
+    return [todo[i] for i in sorted(range(len(todo)), key=rank.__getitem__)]  # type: ignore[arg-type]
+
+
+def _with_unnumbered(asked: Sequence[Sequence[object]], tasks: list[Task]) -> list[Task]:
+    """Names with and without a number can go round in circles: let the outcome not depend on the order of input."""
+    by_name = cmp_to_key(_by_name)
+    key = {task.key: tuple(column[i] for column in asked) for i, task in enumerate(tasks)}
+    tasks.sort(key=lambda t: (t.created, t.uid))
+    return sorted(tasks, key=lambda t: (key[t.key], by_name(t)))
+
+
+def _by_name(a: Task, b: Task) -> int:
+    """Volcano: compare the last numbers of names of three or more parts, where both have one and they differ."""
+    if a.serial is not None and b.serial is not None and a.serial != b.serial:
+        return -1 if a.serial < b.serial else 1
+    left, right = (a.created, a.uid), (b.created, b.uid)
+    return (left > right) - (left < right)

@@ -28,7 +28,7 @@ from muster.model.scheduling import PodGroup
 from muster.model.scheduling import Queue as QueueObject
 
 if TYPE_CHECKING:
-    from muster.engine.core.plain_pods import PlainKind
+    from muster.engine.core.plain_pods import PlainPodClass
 
 
 class Status(IntEnum):
@@ -48,8 +48,9 @@ class Status(IntEnum):
 
 ALLOCATED_LIKE = (Status.ALLOCATED, Status.BINDING, Status.BOUND, Status.RUNNING)
 READY_LIKE = (*ALLOCATED_LIKE, Status.SUCCEEDED)
-_HELD = [status in ALLOCATED_LIKE for status in Status]  # by status: a look-up is much cheaper than `in`
+_IS_ALLOCATED = [status in ALLOCATED_LIKE for status in Status]  # by status: a look-up is much cheaper than `in`
 _READY = [status in READY_LIKE for status in Status]
+_STATUSES = len(Status)  # the length of an Enum is a function in Python
 _encode = msgspec.json.Encoder().encode
 _SOME_CLAIM = PersistentVolumeClaimSource()
 _NODE_CHARS = len('{"nodeName":"",')
@@ -68,21 +69,21 @@ class Shape:
         self.id = id
         self.spec = spec
         self.amounts = amounts
-        self.nonzero = nonzero  # cpu and memory with kube-scheduler's defaults for containers that ask for nothing
+        self.nonzero = nonzero  # cpu and memory with kube-scheduler's defaults for containers that request nothing
         self.best_effort = not any(v for name, v in amounts.items() if name != "pods")
-        self.plain: dict[Hashable, PlainKind] = {}  # the kinds of its plain pods
+        self.plain: dict[Hashable, PlainPodClass] = {}  # the classes of its plain pods
         self._vector: Vector = np.zeros(0, np.int64)
         self._shared: tuple[str, ...] = ()
         self._read_at = -1  # the version of the axis that these are of
 
     def request(self, axis: Axis) -> Vector:
-        """The request by row of the axis."""
+        """Returns the request by row of the axis."""
         if self._read_at != axis.version:
             self._read(axis)
         return self._vector
 
     def shared(self, axis: Axis) -> tuple[str, ...]:
-        """The requested resources that share rows."""
+        """Returns the requested resources that share rows."""
         if self._read_at != axis.version:
             self._read(axis)
         return self._shared
@@ -123,9 +124,9 @@ class Task(msgspec.Struct, eq=False):
 
     @property
     def serial(self) -> int | None:
-        """The number after the last "-" of a name of at least three parts."""
+        """Returns the number after the last "-" of a name of at least three parts."""
         if self._serial == _UNREAD:
-            name = self.name
+            name = self.pod.metadata.name
             self._serial = whole(name.rpartition("-")[2]) if name.count("-") > 1 else None
         return self._serial
 
@@ -168,7 +169,7 @@ class Queue:
 
     @property
     def unused(self) -> bool:
-        """Is it the queue `default` without a Queue object and without jobs? Reports leave it out."""
+        """Returns whether this is the queue `default` without a Queue object and jobs. Reports leave it out."""
         return not self.object.metadata.name and not self.jobs
 
     def __repr__(self) -> str:
@@ -195,9 +196,9 @@ _next_generation = count(1).__next__
 class Job:
     __slots__ = (
         "allocated", "attempt", "best_effort_pending", "changes", "count", "created", "disrupted_whole", "generation",
-        "group", "has_priority_class", "key", "kind", "min_available", "min_resources", "name", "namespace", "native",
-        "never_preempts", "phase", "priority", "queue", "queue_name", "ready", "roles", "settled", "shown", "tasks",
-        "total",
+        "group", "has_priority_class", "key", "min_available", "min_resources", "name", "namespace", "native",
+        "never_preempts", "phase", "plain_class", "priority", "queue", "queue_name", "ready", "roles", "settled",
+        "shown", "tasks", "total",
     )  # fmt: skip
 
     def __init__(self, key: str, group: PodGroup, created: float) -> None:
@@ -206,7 +207,7 @@ class Job:
         self.native = bool(native)  # made from an object of scheduling.k8s.io
         self.namespace, _, self.name = self.shown.partition("/")
         self.group = group
-        self.kind: PlainKind | None = None  # of the job of a plain pod
+        self.plain_class: PlainPodClass | None = None  # of the job of a plain pod
         self.created = created
         self.queue_name = "default"
         self.queue: Queue | None = None
@@ -219,7 +220,7 @@ class Job:
         self.min_resources: dict[str, int] | None = None
         self.phase = "Pending"
         self.tasks: dict[str, Task] = {}
-        self.count = [0] * len(Status)
+        self.count = [0] * _STATUSES
         self.ready = 0  # how many are allocated or have succeeded
         self.best_effort_pending = 0
         self.allocated: dict[str, int] = {}  # Σ requests of allocated tasks, by resource name
@@ -249,18 +250,18 @@ class Job:
         task.job = None
 
     def tally(self, shape: Shape, status: Status, n: int) -> None:
-        """So many more tasks of this shape and status."""
+        """Counts so many more tasks of this shape and status."""
         self.mark_changed()
         self.count[status] += n
         if _READY[status]:
             self.ready += n
         if status == Status.PENDING and shape.best_effort:
             self.best_effort_pending += n
-        held = _HELD[status]
-        if held or status == Status.PENDING:
+        allocated = _IS_ALLOCATED[status]
+        if allocated or status == Status.PENDING:
             for name, amount in shape.amounts.items():
                 self.total[name] = self.total.get(name, 0) + n * amount
-                if held:
+                if allocated:
                     self.allocated[name] = self.allocated.get(name, 0) + n * amount
 
     def shift(self, tasks: list[Task], status: Status) -> None:
@@ -272,7 +273,7 @@ class Job:
         self.ready += n * (_READY[status] - _READY[was])
         if tasks[0].best_effort:
             self.best_effort_pending += n * ((status == Status.PENDING) - (was == Status.PENDING))
-        sign = n * (_HELD[status] - _HELD[was])
+        sign = n * (_IS_ALLOCATED[status] - _IS_ALLOCATED[was])
         if sign:
             for name, amount in tasks[0].shape.amounts.items():
                 self.allocated[name] = self.allocated.get(name, 0) + sign * amount
@@ -291,7 +292,7 @@ class Job:
 
     @property
     def is_pending(self) -> bool:
-        """The group has not been admitted yet."""
+        """Returns whether the group has not been admitted yet."""
         return self.phase in ("", "Pending")
 
     @property
@@ -315,11 +316,11 @@ def _without_claim(volume: Volume) -> Volume:
     return volume if volume.persistent_volume_claim is None else replace(volume, persistent_volume_claim=_SOME_CLAIM)
 
 
-def shift_singles(tasks: list[Task], status: Status) -> None:
-    """Changes the status of equal tasks, each the only one of its job."""
+def shift_one_each(tasks: list[Task], status: Status) -> None:
+    """Changes the status of equal tasks of different jobs."""
     first = tasks[0]
     was, amounts = first.status, first.shape.amounts
-    ready, held = _READY[status] - _READY[was], _HELD[status] - _HELD[was]
+    ready, more = _READY[status] - _READY[was], _IS_ALLOCATED[status] - _IS_ALLOCATED[was]
     nothing = (status == Status.PENDING) - (was == Status.PENDING) if first.best_effort else 0
     for task in tasks:
         job = task.job
@@ -330,10 +331,10 @@ def shift_singles(tasks: list[Task], status: Status) -> None:
         job.ready += ready
         job.best_effort_pending += nothing
         task.status = status
-        if held:
+        if more:
             allocated = job.allocated
             for name, amount in amounts.items():
-                allocated[name] = allocated.get(name, 0) + held * amount
+                allocated[name] = allocated.get(name, 0) + more * amount
 
 
 class Shapes:
@@ -364,7 +365,7 @@ class Shapes:
         return (shape for found in list(self._known.values()) if (shape := found()) is not None)
 
     def of(self, spec: PodSpec, likely: Shape | None = None) -> Shape:
-        """The shape of a spec; QuantityError if a request cannot be read. `likely` is compared first."""
+        """Returns the shape of a spec. `likely` is compared first. Raises QuantityError if a request cannot be read."""
         if likely is not None and not spec.node_name and spec == likely.spec:
             return likely
         if spec.volumes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from muster.engine.core.native_groups import COMPOSITES, GROUPS, NATIVE_KINDS, WORKLOADS, Objects, group_of, root_jobs
-from muster.engine.core.pods_by_group import PodsByGroup
+from muster.engine.core.podgroups import PodsByGroup
 from muster.model.core import Pod
 from muster.model.meta import Object, spec_of
 from muster.model.native import NativePodGroup

@@ -15,12 +15,9 @@ if TYPE_CHECKING:
     from muster.engine.devices.fragmentation import Fragmentation
 
 
-# Functions of one node's rows and of what it offers, as in a NodeView; a filter returns whether the column passes.
-ColumnFilter = Callable[[list[int], list[int], "MoveKind"], bool]
-ColumnScore = Callable[[list[int], list[int]], float]
-# The same for terms that keep something of their own per node: functions of the node's index.
-OneNodeFilter = Callable[[int, "MoveKind"], bool]
-OneNodeScore = Callable[[int, "MoveKind"], float]
+# Functions of one node: its index, its rows and what it offers, as in a NodeView. A filter returns whether it passes.
+OneNodeFilter = Callable[[int, list[int], list[int], "MoveKind"], bool]
+OneNodeScore = Callable[[int, list[int], list[int], "MoveKind"], float]
 
 
 class NodeFilter(Hook):
@@ -47,15 +44,11 @@ class NodeFilter(Hook):
     @abstractmethod
     def filter(self, task: Task, nodes: NodeView) -> Verdict: ...
 
-    def column_filter(self, task: Task, nodes: Nodes) -> ColumnFilter | None:
-        """Returns `filter` as a function of one column, in plain Python; None: there is none.
+    def one_node_filter(self, task: Task, nodes: Nodes) -> OneNodeFilter | None:
+        """Returns `filter` as a function of one node, in plain Python; None: there is none.
 
-        For a few columns it is much faster. Only for terms that read nothing but the view's columns.
+        For a few nodes it is much faster.
         """
-        return None
-
-    def one_node_filter(self, task: Task) -> OneNodeFilter | None:
-        """As `column_filter`, for terms that do not read the view's columns."""
         return None
 
 
@@ -86,12 +79,8 @@ class NodeScorer(Hook):
     @abstractmethod
     def raw(self, task: Task, nodes: NodeView) -> Floats: ...
 
-    def column_score(self, task: Task, nodes: Nodes) -> ColumnScore | None:
-        """Returns `raw` as a function of one column, as `NodeFilter.column_filter`; it must be equal bit by bit."""
-        return None
-
-    def one_node_score(self, task: Task) -> OneNodeScore | None:
-        """As `column_score`, for terms that do not read the view's columns."""
+    def one_node_score(self, task: Task, nodes: Nodes) -> OneNodeScore | None:
+        """Returns `raw` as a function of one node, as `NodeFilter.one_node_filter`; it must be equal bit by bit."""
         return None
 
     def normalise(self, task: Task, raw: Floats, candidates: Bools) -> Floats:

@@ -3,7 +3,7 @@
 The accounts are idle, future idle (idle + releasing − pipelined), used, load and nonzero. `used` is Volcano's: a pod
 that is being evicted still counts, a pipelined one does not yet. `load` is kube-scheduler's NodeInfo as Volcano's
 event handlers keep it: pipelined pods count, pods evicted in this cycle do not. `nonzero` is load's cpu and memory
-with kube-scheduler's defaults for containers that ask for nothing. A move of a pod is one delta over all rows, so
+with kube-scheduler's defaults for containers that request nothing. A move of a pod is one delta over all rows, so
 doing and undoing are one addition and one subtraction of integers.
 
 The rows of the accounts are those of `Axis`: resources that few nodes have share rows. `Nodes` and `NodeView` give each
@@ -98,7 +98,7 @@ class NodeView:
 
     @property
     def nonzero(self) -> Rows:
-        """Two rows: cpu, memory."""
+        """Returns two rows: cpu and memory."""
         return self.rows[4 * self._size :]
 
     def account(self, matrix: Rows) -> Account:
@@ -107,7 +107,7 @@ class NodeView:
         return Account(matrix, axis, self._holding) if axis.sharing else cast(Account, matrix)
 
     def _holding(self, name: str) -> Vector:
-        """The columns of nodes that have a resource that shares a row."""
+        """Returns the columns of nodes that have a resource that shares a row."""
         holders = self.nodes.holders(name)
         if self.index is self.nodes.all_nodes or not len(holders):
             return holders
@@ -182,7 +182,7 @@ class Nodes:
     # --- resources that share rows
 
     def holders(self, name: str) -> Vector:
-        """The nodes that have a resource that shares a row, in order."""
+        """Returns the nodes that have a resource that shares a row, in order."""
         found = self._holders.get(name)
         if found is None:
             rank = self.rank
@@ -211,12 +211,12 @@ class Nodes:
             rows[before, nodes] = 0
 
     def amounts(self, rows: Rows, node: int) -> dict[str, int]:
-        """The amounts that an account's rows have of a node, by resource."""
+        """Returns the amounts that an account's rows have of a node, by resource."""
         column = rows[:, node].tolist()
         return {name: column[row] for row, name in self.axis.resources(self.names[node])}
 
     def sums(self, rows: Rows) -> dict[str, int]:
-        """The sums of an account's rows over all nodes, by resource."""
+        """Returns the sums of an account's rows over all nodes, by resource."""
         by_row, axis, found = exact_sums(rows), self.axis, {}
         for name, key in axis.rows.items():
             row = axis.place(key)
@@ -237,13 +237,13 @@ class Nodes:
     def hypothetical(
         self, index: NDArray[np.int64], shape: Shape, kind: MoveKind, copies: NDArray[np.int64]
     ) -> NodeView:
-        """The nodes of `index` as they would be with so many more copies of the shape."""
+        """Returns the nodes of `index` as they would be with so many more copies of the shape."""
         rows = self.rows.take(index, axis=1)
         rows += self.delta(shape, kind)[:, None] * copies[None, :]
         return NodeView(self, index, rows, self.offered.take(index, axis=1))
 
     def empty(self) -> NodeView:
-        """Every node as it would be without pods."""
+        """Returns every node as it would be without pods."""
         rows = np.zeros_like(self.rows)
         rows[: self.axis.size] = rows[self.axis.size : 2 * self.axis.size] = self.offered
         return NodeView(self, self.all_nodes, rows, self.offered)
@@ -267,7 +267,7 @@ class Nodes:
     # --- accounts
 
     def delta(self, shape: Shape, kind: MoveKind) -> Vector:
-        """What one task of this shape changes in a node's column."""
+        """Returns what one task of this shape changes in a node's column."""
         if self._laid != self.axis.version:
             self._deltas.clear()
             self._laid = self.axis.version

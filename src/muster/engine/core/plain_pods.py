@@ -1,6 +1,6 @@
 """The jobs of plain pods: pods without a PodGroup and an owner. Each of them is a job of one pod.
 
-Plain pods that differ only in their names, times and nodes are of one kind: what follows from their specs, annotations
+Plain pods that differ only in their names, times and nodes are of one class: what follows from their specs, annotations
 and labels is read once.
 """
 
@@ -20,78 +20,79 @@ if TYPE_CHECKING:
     from muster.engine.core.described_groups import DescribedKinds
 
 
-class PlainKind:
+class PlainPodClass:
     """What plain pods of equal spec, annotations, labels and namespace share."""
 
-    __slots__ = ("annotations", "like", "spec", "together")
+    __slots__ = ("annotations", "read", "spec", "together")
 
     def __init__(self, task: Task) -> None:
         made = derived_group(task.pod, task.shape.amounts, None)
         self.spec = made.spec
         self.annotations = made.metadata.annotations
-        # A job of this kind as the objects of the cluster make it; None: to be read.
-        self.like: Job | None = None
-        # Whether plugins give the jobs of this kind the same answers: see `single_jobs`.
+        # What the objects of the cluster say about its jobs; None: to be read.
+        self.read: tuple[str, int, bool, int, dict[str, int] | None] | None = None
+        # Whether plugins give the jobs of this class the same answers: see `single_jobs`.
         self.together = made.spec.min_member <= 1 and not task.role and not task.shape.spec.volumes
 
 
-def plain_kind(task: Task) -> PlainKind:
+def plain_pod_class(task: Task) -> PlainPodClass:
     meta = task.pod.metadata
     notes, labels = meta.annotations, meta.labels
     key = (task.namespace, tuple(notes.items()) if notes else (), tuple(labels.items()) if labels else ())
-    kind = task.shape.plain.get(key)
-    if kind is None:
-        kind = task.shape.plain[key] = PlainKind(task)
-    return kind
+    pod_class = task.shape.plain.get(key)
+    if pod_class is None:
+        pod_class = task.shape.plain[key] = PlainPodClass(task)
+    return pod_class
 
 
-def plain_group(task: Task, kind: PlainKind) -> PodGroup:
-    """Returns the group of a plain pod. The groups of a kind share their spec and annotations."""
+def plain_group(task: Task, pod_class: PlainPodClass) -> PodGroup:
+    """Returns the group of a plain pod. The groups of a class share their spec and annotations."""
     meta = task.pod.metadata
     own = ObjectMeta(
         name=group_name(task.pod),
         namespace=meta.namespace or "default",
         creation_timestamp=meta.creation_timestamp,
-        annotations=kind.annotations,
+        annotations=pod_class.annotations,
     )
-    return PodGroup(metadata=own, spec=kind.spec)
+    return PodGroup(metadata=own, spec=pod_class.spec)
 
 
 def job_in_memory(
     key: str, task: Task, objects: Mapping[str, Mapping[str, Object]], lookup: Lookup, described: DescribedKinds | None
 ) -> Job:
     """Returns the job of a pod that names no group, without the pod."""
-    kind = _kind_of(task, lookup, described)
-    if kind is None:
+    pod_class = _class_of(task, lookup, described)
+    if pod_class is None:
         return read_job(key, in_memory_group(task, lookup, described), objects)
-    group = plain_group(task, kind)
+    group = plain_group(task, pod_class)
     group.status.phase = "Pending" if task.status in (Status.PENDING, Status.RELEASING) else "Running"
-    like = kind.like
-    if like is None:
-        like = kind.like = read_job(key, group, objects)
-    job = Job(key, group, task.created)
-    job.kind, job.phase = kind, group.status.phase
-    job.queue_name, job.priority, job.has_priority_class = like.queue_name, like.priority, like.has_priority_class
-    job.min_available, job.min_resources = like.min_available, like.min_resources
+    if pod_class.read is None:
+        job = read_job(key, group, objects)
+        pod_class.read = job.queue_name, job.priority, job.has_priority_class, job.min_available, job.min_resources
+    else:
+        job = Job(key, group, task.created)
+        job.queue_name, job.priority, job.has_priority_class, job.min_available, job.min_resources = pod_class.read
+        job.phase = group.status.phase
+    job.plain_class = pod_class
     return job
 
 
-def group_again(job: Job, lookup: Lookup, described: DescribedKinds | None) -> tuple[PodGroup, PlainKind | None]:
-    """Returns the group in memory of a job whose pods or owner changed, and its kind if it is the job of a plain pod.
+def group_again(job: Job, lookup: Lookup, described: DescribedKinds | None) -> tuple[PodGroup, PlainPodClass | None]:
+    """Returns the group in memory of a job whose pods or owner changed, and its class if it is the job of a plain pod.
     """
     task = next(iter(job.tasks.values())) if len(job.tasks) == 1 else None
-    kind = _kind_of(task, lookup, described) if task is not None else None
-    if task is None or kind is None:
+    pod_class = _class_of(task, lookup, described) if task is not None else None
+    if task is None or pod_class is None:
         return group_of_all(job, lookup, described), None
-    group = plain_group(task, kind)
+    group = plain_group(task, pod_class)
     group.status.phase = phase_in_memory(job)
-    return group, kind
+    return group, pod_class
 
 
-def _kind_of(task: Task, lookup: Lookup, described: DescribedKinds | None) -> PlainKind | None:
-    """Returns the kind of a pod that names no group; None if it is no plain pod."""
+def _class_of(task: Task, lookup: Lookup, described: DescribedKinds | None) -> PlainPodClass | None:
+    """Returns the class of a pod that names no group; None if it is no plain pod."""
     if task.pod.metadata.owner_references:
         return None
     if described is not None and described.group_of([task.pod], lookup) is not None:
         return None
-    return plain_kind(task)
+    return plain_pod_class(task)

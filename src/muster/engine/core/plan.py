@@ -5,27 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from muster.engine.core.hooks import Effect
 
 
-@dataclass(frozen=True, slots=True)
-class Eviction:
+class Eviction(Struct, frozen=True):
     pod: str  # ns/name
     node: str
     by: str  # the pod that it is evicted for, ns/name
     rule: str  # "reclaim" | "preempt"
 
 
-@dataclass(frozen=True, slots=True)
-class PodReason:
+class PodReason(Struct, frozen=True):
     """Why a pod has no node: a stable code, the text for people, and the line about the gang."""
 
     code: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(Struct, frozen=True):
     """A condition of a PodGroup."""
 
     type: str  # "Unschedulable" | "Scheduled"
@@ -33,6 +32,11 @@ class Condition:
     message: str
     pod: str = ""  # the pod of a gang that is the origin of its wait
     why: str = ""  # and why it waits
+
+    @classmethod
+    def unschedulable(cls, gang: str, pod: str, why: str) -> Condition:
+        """The condition of a group that waits; `gang` is the line about the group."""
+        return cls("Unschedulable", "NotEnoughResources", f"{gang} Origin reason is {pod}: {why}", pod, why)
 
 
 @dataclass(slots=True)

@@ -2,31 +2,38 @@
 
 The engine keeps such a group in memory; `muster pod-groups` writes the same one into the cluster, as
 Volcano's controller does. Pods of one controller share a group, any other pod has a separate group. Its minimum is 1
-unless the controller (a ReplicaSet has its Deployment's annotations), or else the pod, has an annotation.
+unless the controller (a ReplicaSet has its Deployment's annotations), or else the pod, has an annotation. KAI's
+annotations divide its pods into segments.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Hashable, Mapping
+from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from muster.engine.core.segments import SEGMENT_SIZE, give_segments, segment_of, segments
 from muster.groups.applications import Lookup, OwnerLoop, owner_chain, owner_kind, replicas_of
 from muster.model.batch import DaemonSet, Job, ReplicaSet, StatefulSet
 from muster.model.core import Pod
 from muster.model.meta import Object, ObjectMeta, OwnerReference, controller
 from muster.model.meta import key as key_of
 from muster.model.quantity import LARGEST, canonical, whole
-from muster.model.scheduling import NetworkTopology, PodGroup, PodGroupSpec
+from muster.model.scheduling import NetworkTopology, PodGroup, PodGroupSpec, SubGroup, TopologyConstraint
 from muster.workloads import MIN_MEMBER_ANNOTATIONS
+
+Name = TypeVar("Name", bound=Hashable)
 
 GROUP = "scheduling.k8s.io/group-name"
 QUEUE_NAME = "scheduling.volcano.sh/queue-name"
 MINIMUM_FIRST = "muster.io/minimum-first"  # pods that the minimums of roles need are placed before others
 NETWORK_MODE = "volcano.sh/network-topology-mode"
 NETWORK_TIER = "volcano.sh/network-topology-highest-tier"
+# KAI: pods with consecutive indices form a sub-group (segment) with a topology constraint of its own.
+SEGMENT_SIZE = "kai.scheduler/segment-size"
+_SEGMENT_REQUIRED = "kai.scheduler/segment-topology-required-placement"
+_SEGMENT_PREFERRED = "kai.scheduler/segment-topology-preferred-placement"
+_SEGMENT_TOPOLOGY = "kai.scheduler/topology"
 # The owners whose annotations apply to the group of their pods.
 OWNING: tuple[type[Object], ...] = (ReplicaSet, StatefulSet, DaemonSet, Job)
 
@@ -152,3 +159,62 @@ def _network(notes: Mapping[str, str]) -> NetworkTopology | None:
     return NetworkTopology(
         mode=mode if mode in ("hard", "soft") else "hard", highest_tier_allowed=whole(notes.get(NETWORK_TIER, ""))
     )
+
+
+# --- segments
+
+
+def segments(role: str, count: int, minimum: int, notes: Mapping[str, str]) -> list[SubGroup]:
+    """Returns the sub-groups of so many pods of one role; none if the annotations request no segments."""
+    size = _segment_size(notes)
+    if not size:
+        return []
+    constraint = TopologyConstraint(
+        topology=notes.get(_SEGMENT_TOPOLOGY, ""),
+        required_topology_level=notes.get(_SEGMENT_REQUIRED, ""),
+        preferred_topology_level=notes.get(_SEGMENT_PREFERRED, ""),
+    )
+    return [
+        SubGroup(
+            name=_segment_name(role, i),
+            min_member=max(min(minimum - i * size, size), 0),
+            topology_constraint=constraint,
+        )
+        for i in range(-(-count // size))
+    ]
+
+
+def give_segments(group: PodGroup, sub_groups: list[SubGroup]) -> None:
+    """Gives a group its segments. A topology without a level for the whole group is then that of the segments only."""
+    group.spec.sub_groups = sub_groups
+    notes = group.metadata.annotations
+    if sub_groups and not any(name.startswith(f"{_SEGMENT_TOPOLOGY}-") for name in notes):
+        notes.pop(_SEGMENT_TOPOLOGY, None)
+
+
+def segment_of(pod: Pod, role: str, index_label: str, notes: Mapping[str, str]) -> str:
+    """Returns the name of the pod's segment; empty if it is in none."""
+    size = _segment_size(notes)
+    number = whole(pod.metadata.labels.get(index_label, "")) if size and index_label else None
+    return "" if number is None else _segment_name(role, number // size)
+
+
+def _segment_size(notes: Mapping[str, str]) -> int:
+    return max(whole(notes.get(SEGMENT_SIZE, "")) or 0, 0)
+
+
+def _segment_name(role: str, number: int) -> str:
+    return f"{role or 'pods'}-segment-{number}"
+
+
+class PodsByGroup(dict[Name, dict[str, None]]):
+    """Group → the keys of its pods, in the order in which they came; without groups that have none."""
+
+    def put(self, group: Name, pod: str) -> None:
+        self.setdefault(group, {})[pod] = None
+
+    def discard(self, group: Name, pod: str) -> None:
+        pods = self.get(group, {})
+        pods.pop(pod, None)
+        if not pods:
+            self.pop(group, None)

@@ -35,7 +35,7 @@ def read_task(
 ) -> Task:
     """Reads a pod. If it differs from the pod of `like` only in its name, times, node and status, it is in its job."""
     meta, spec = pod.metadata, pod.spec
-    if like is not None and shape is like.shape and _alike(pod, like.pod):
+    if like is not None and shape is like.shape and _equal(pod, like.pod):
         job, priority, role = like.job, like.priority, like.role
         preemptable, gated = like.preemptable, like.gated
     else:
@@ -53,8 +53,8 @@ def read_task(
     )  # fmt: skip
 
 
-def _alike(pod: Pod, other: Pod) -> bool:
-    """Whether two pods of one shape have the same namespace, annotations and labels, and name no native group."""
+def _equal(pod: Pod, other: Pod) -> bool:
+    """Returns whether two pods of one shape have equal namespaces, annotations and labels, and no native group."""
     a, b = pod.metadata, other.metadata
     return (
         a.annotations == b.annotations
@@ -66,7 +66,7 @@ def _alike(pod: Pod, other: Pod) -> bool:
 
 
 def reads_equal(one: Pod, other: Pod) -> bool:
-    """Whether two states of a pod give the same task, in the same job."""
+    """Returns whether two states of a pod give the same task, in the same job."""
     a, b = one.metadata, other.metadata
     return (
         a.uid == b.uid
@@ -83,14 +83,14 @@ def reads_equal(one: Pod, other: Pod) -> bool:
 
 
 def waits_for_queue(pod: Pod) -> bool:
-    """Volcano: a pod whose only gate is the one that opens when its queue admits it, and that asks for this."""
+    """Returns whether the only gate of the pod is the one that Volcano removes when the queue admits the pod."""
     gates = pod.spec.scheduling_gates
-    asks = bool(gates) and pod.metadata.annotations.get(ALLOCATION_GATE) == "true"
-    return asks and all(gate.name == ALLOCATION_GATE for gate in gates)
+    gated = bool(gates) and pod.metadata.annotations.get(ALLOCATION_GATE) == "true"
+    return gated and all(gate.name == ALLOCATION_GATE for gate in gates)
 
 
 def priority_of(pod: Pod, classes: Mapping[str, Object]) -> int:
-    """The pod's annotation, its spec, its class. Volcano: a pod without a priority has 1, not 0."""
+    """Returns the priority of the annotation, the spec or the class. Volcano: a pod without one has 1, not 0."""
     annotated = pod.metadata.annotations.get(TASK_PRIORITY, "") if pod.metadata.annotations else ""
     if (given := whole(annotated)) is not None:
         return given
@@ -171,7 +171,7 @@ def group_priority(group: PodGroup, classes: Mapping[str, Object]) -> int:
 
 
 def native_group(job_key: str, objects: Mapping[str, Mapping[str, Object]], job: Job | None = None) -> PodGroup | None:
-    """The record of a native job with the phase that its pods and the scheduler's memory give it; None: it is gone."""
+    """Returns the record of a native job with its phase by its pods and the scheduler's memory; None: it is gone."""
     group = record_of(job_key, objects)
     if group is not None:
         group.status.phase = phase_in_memory(job) if job is not None and job.tasks else "Pending"
@@ -179,7 +179,7 @@ def native_group(job_key: str, objects: Mapping[str, Mapping[str, Object]], job:
 
 
 def in_memory_group(task: Task, lookup: Lookup, described: DescribedKinds | None) -> PodGroup:
-    """The group of pods that name none, as it is while only this pod is known."""
+    """Returns the group of pods that name none, as it is while only this pod is known."""
     group = described.group_of([task.pod], lookup) if described is not None else None
     if group is None:
         group = derived_group(task.pod, task.shape.amounts, owner_of(task.pod, lookup))
@@ -188,7 +188,7 @@ def in_memory_group(task: Task, lookup: Lookup, described: DescribedKinds | None
 
 
 def group_of_all(job: Job, lookup: Lookup, described: DescribedKinds | None) -> PodGroup:
-    """The group in memory of pods with one controller: as its oldest pod has it, whichever came first.
+    """Returns the group in memory of pods with one controller: as its oldest pod has it, whichever came first.
 
     An admission that the scheduler remembers stays while no pod runs.
     """
@@ -201,7 +201,7 @@ def group_of_all(job: Job, lookup: Lookup, described: DescribedKinds | None) -> 
 
 
 def phase_in_memory(job: Job) -> str:
-    """The phase of a group whose object keeps none."""
+    """Returns the phase of a group whose object keeps none."""
     waiting = job.count[Status.PENDING] + job.count[Status.RELEASING] == len(job.tasks)
     # "Running" stays, too, until a cycle finds it untrue: pods on their way out still count for that phase.
     remembered = job.phase if job.phase in ("Inqueue", "Running") else "Pending"

@@ -7,7 +7,8 @@ configuration, so that no requirement is silently ignored.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from muster.engine.core.jobs import Job, Status, Task
 from muster.engine.core.state import State
@@ -15,8 +16,7 @@ from muster.engine.core.state import State
 __all__ = ["Requirement", "about", "waiting"]
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(Struct, frozen=True):
     """One object's requirement. A soft requirement is a preference: without the plugin the result is only worse."""
 
     object: str  # "PodGroup ns/name"

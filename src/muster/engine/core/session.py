@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TypeVar, cast
 
 from muster.config.types import Arguments, Config
-from muster.engine.core.backlog import JobClass
+from muster.engine.core.backlog import JobClass, Rank
 from muster.engine.core.hooks import (
     BindEffects,
     Deadlines,
@@ -39,13 +39,12 @@ from muster.engine.core.hooks import (
     VictimQueueOrder,
     Vote,
 )
-from muster.engine.core.job_order import JobKeys
+from muster.engine.core.job_order import JobKeys, in_order
 from muster.engine.core.jobs import Attempt, Job, Queue, Status, Task
 from muster.engine.core.signatures import Signatures
-from muster.engine.core.single_jobs import single_kinds
+from muster.engine.core.single_jobs import single_job_classes
 from muster.engine.core.state import State
 from muster.engine.core.statement import Move, Statement, revert
-from muster.engine.core.task_order import in_order
 from muster.engine.core.tiers import Tiers
 from muster.engine.evictions.budgets import Budgets
 from muster.engine.evictions.promises import Promises
@@ -99,15 +98,17 @@ class Session:
         # A job whose queue does not exist is not in the session.
         self.jobs: Mapping[str, Job] = state.jobs_of_queues()
         # The jobs that may need a decision; most jobs of a large cluster only run.
-        self.active: dict[str, Job] = state.active(config, classes_in)
-        self._taken: list[Job] = []
-        # Jobs of one pod → their kind: see `single_kinds`.
-        self.kinds = single_kinds(self.active, state.objects["PodGroup"]) if equal_answers else {}
-        # The same while all answers about jobs of a kind are equal: with deadlines they depend on time.
-        self.timeless_kinds = {} if self.tiers.flat(Deadlines) else self.kinds
+        self.active: dict[str, Job] = state.active(config, classes_in, plain=explains)
+        self.taken: list[Job] = []  # jobs that were taken out of their classes
+        # What happened to the jobs of a class: from which job on, and what; later entries are about younger jobs.
+        self.class_attempts: dict[JobClass, list[tuple[Rank, Attempt]]] = {}
+        # Jobs of one pod → their class: see `single_job_classes`.
+        self.single_classes = single_job_classes(self.active, state.objects["PodGroup"]) if equal_answers else {}
+        # The same while all answers about jobs of a class are equal: with deadlines they depend on time.
+        self.timeless_classes = {} if self.tiers.flat(Deadlines) else self.single_classes
         self.phases = {key: job.phase for key, job in self.active.items()}
         self.queues: dict[str, Queue] = dict(sorted(state.queues.items()))
-        self._signatures = Signatures(self.tiers, self.kinds)
+        self._signatures = Signatures(self.tiers, self.single_classes)
         self.signature, self.equal_shape = self._signatures.of, self._signatures.equal_shape
         self.node_signature = self._signatures.of_columns
         self.ledgers: list[Ledger] = []
@@ -133,15 +134,15 @@ class Session:
         return self.tiers.plugins
 
     def arguments(self, action: str) -> Arguments:
-        """The `configurations` entry of an action."""
+        """Returns the `configurations` entry of an action."""
         return self.config.configurations.get(action) or Arguments({})
 
     def objects(self, kind: type[T]) -> Mapping[str, T]:
-        """The cluster's objects of a kind by key (`namespace/name`, cluster-scoped: `name`); not Pods and Nodes."""
+        """Returns the objects of a kind by key (`namespace/name`, cluster-scoped: `name`); not Pods and Nodes."""
         return cast("Mapping[str, T]", self.state.objects.get(kind.__name__, {}))
 
     def shared(self, kind: Callable[[Session], S]) -> S:
-        """One object of a class per cycle, made for the plugin that asks first. A Ledger then follows every move.
+        """Returns the one object of a class in this cycle, made at the first call. A Ledger then follows every move.
 
         To be asked for in `Plugin.open`: an object made later would not know of the moves before it.
         """
@@ -155,7 +156,7 @@ class Session:
     # --- which plugins answer what
 
     def tiered(self, hook: type[H]) -> list[list[H]]:
-        """The plugins that have this hook and are not switched off, tier by tier; not to be modified."""
+        """Returns the plugins that have this hook and are not switched off, tier by tier; not to be modified."""
         return self.tiers.tiered(hook)
 
     def flat(self, hook: type[H]) -> list[H]:
@@ -171,7 +172,7 @@ class Session:
         self._queue_order = self.flat(QueueOrder)
         self._reordering = [p for p in self._queue_order if type(p).reorder_epoch is not QueueOrder.reorder_epoch]
         self._victim_queues = self.flat(VictimQueueOrder)
-        self._job_keys = JobKeys(self.flat(JobOrder), self.timeless_kinds)
+        self._job_keys = JobKeys(self.flat(JobOrder), self.timeless_classes)
         self._task_order = self.flat(TaskOrder)
         self._enqueue = self.tiered(JobEnqueue)
         self._pipelined = self.tiered(JobPipelined)
@@ -198,15 +199,15 @@ class Session:
         return asked if plugins_only else (*asked, job.created, job.key)
 
     def valid(self, job: Job) -> Reason | None:
-        kind = self.timeless_kinds.get(job.key)
-        if kind is not None and kind.valid and kind.holds(job):
+        job_class = self.timeless_classes.get(job.key)
+        if job_class is not None and job_class.valid and job_class.holds(job):
             return None
         for plugin in self._valid:
             reason = plugin.valid(job)
             if reason is not None:
                 return reason
-        if kind is not None and kind.holds(job):
-            kind.valid = True
+        if job_class is not None and job_class.holds(job):
+            job_class.valid = True
         return None
 
     def missing(self, job: Job) -> int:
@@ -223,7 +224,7 @@ class Session:
         return _vote(self._pipelined, lambda p: p.pipelined(job)) is None
 
     def enqueueable(self, job: Job) -> Reason | None:
-        """None: the job may be admitted; otherwise why not."""
+        """Returns why the job may not be admitted; None if it may."""
         against = _vote(self._enqueue, lambda p: p.enqueueable(job))
         if against is None:
             return None
@@ -237,11 +238,11 @@ class Session:
         return Reason(reason.code, text, reason.resolvable)
 
     def equal_votes(self, job: Job, count: int) -> int:
-        """Returns how many of `count` jobs of one kind are admitted if the first is."""
+        """Returns how many of `count` jobs of one class are admitted if the first is."""
         return min([p.equal_votes(job, count) for tier in self._enqueue for p in tier], default=count)
 
     def enqueued(self, job: Job, count: int = 1) -> None:
-        """So many jobs of one kind were admitted; `job` is one of them."""
+        """So many jobs of one class were admitted; `job` is one of them."""
         for plugin in (p for tier in self._enqueue for p in tier):
             plugin.all_enqueued(job, count)
 
@@ -322,7 +323,7 @@ class Session:
     # --- jobs that wait in classes
 
     def waiting_classes(self, *, pending: bool) -> list[JobClass]:
-        """Returns the classes of jobs that wait to be admitted, or that are admitted; none if reasons are given."""
+        """Returns the classes of jobs that wait to be admitted, or that are admitted."""
         backlog = self.state.unsettled.backlog
         found = () if backlog is None else backlog.classes.values()
         return [cls for cls in found if cls.pending == pending]
@@ -332,7 +333,12 @@ class Session:
         if job.key not in self.active:
             self.active[job.key] = job
             self.phases[job.key] = job.phase
-            self._taken.append(job)
+            self.taken.append(job)
+
+    def refuse_class(self, cls: JobClass, job: Job) -> None:
+        """What happened to this job of a class holds for the younger ones, too."""
+        self.class_attempts.setdefault(cls, []).append(((job.created, job.key), job.attempt))
+        job.attempt = Attempt()
 
     # --- the end
 
@@ -351,7 +357,7 @@ class Session:
         self._signatures.forget()
         for key, phase in self.phases.items():
             self.active[key].phase = phase
-        for job in self._taken:
+        for job in self.taken:
             job.attempt = Attempt()
 
 
@@ -377,7 +383,7 @@ def _vote(tiers: Sequence[Sequence[H]], ask: Callable[[H], Vote]) -> H | None:
 
 
 def candidates(job: Job) -> list[Task]:
-    """Pods of the job that wait for a node: pending, not gated."""
+    """Returns the pods of the job that wait for a node: pending, not gated."""
     if not job.count[_PENDING]:
         return []
     return [t for t in job.tasks.values() if t.status == Status.PENDING and not t.gated]

@@ -6,22 +6,22 @@ from collections.abc import Hashable, Mapping, Sequence
 
 from muster.engine.core.hooks import Plugin
 from muster.engine.core.jobs import Shape, Task
-from muster.engine.core.single_jobs import SingleKind
+from muster.engine.core.single_jobs import SingleJobClass
 from muster.engine.core.tiers import Tiers
 
 
 class Signatures:
     """Numbers the signatures, and keeps each task's number on the task until the cycle ends.
 
-    Plugins are asked once about the tasks of a shape that they do not distinguish, and once about those of a kind of
-    jobs (`kinds`).
+    Plugins are asked once about the tasks of a shape that they do not distinguish, and once about those of a class of
+    single jobs (`classes`).
     """
 
-    def __init__(self, tiers: Tiers, kinds: Mapping[str, SingleKind]) -> None:
+    def __init__(self, tiers: Tiers, classes: Mapping[str, SingleJobClass]) -> None:
         self._signers = tiers.signers
         self._all_signers = list(dict.fromkeys((*tiers.signers, *tiers.cluster_signers)))
         self._signing: dict[int, list[Plugin]] = {}  # by shape
-        self._kinds = kinds
+        self._classes = classes
         self._numbers: dict[object, int] = {}
         self._of_shape: dict[int, int] = {}  # of shapes that decide the signature alone
         self._signed: list[Task] = []
@@ -30,23 +30,23 @@ class Signatures:
         found = task.signature
         if found < 0:
             found = self._of_shape.get(task.shape.id, -1)
-            kind = self._kinds.get(task.job.key) if found < 0 and task.job is not None else None
-            if kind is not None:
-                found = kind.signature
+            job_class = self._classes.get(task.job.key) if found < 0 and task.job is not None else None
+            if job_class is not None:
+                found = job_class.signature
             if found < 0:
                 signers = self._signing.get(task.shape.id) or self._signers_of(task.shape)
                 key = (task.shape.id, *[(p.signature(task), p.cluster_signature(task)) for p in signers])
                 found = self._numbers.setdefault(key, len(self._numbers))
                 if not signers:
                     self._of_shape[task.shape.id] = found
-                elif kind is not None:
-                    kind.signature = found
+                elif job_class is not None:
+                    job_class.signature = found
             task.signature = found
             self._signed.append(task)
         return found
 
     def of_columns(self, task: Task) -> Hashable:
-        """Tasks for which this is equal get the same answers from the terms that read one node only."""
+        """Returns a key: tasks of equal keys get the same answers from the terms that read one node only."""
         return (task.shape.id, *[p.signature(task) for p in self._signers]) if self._signers else task.shape.id
 
     def equal_shape(self, task: Task) -> Shape | None:
@@ -55,7 +55,7 @@ class Signatures:
         return task.shape if task.shape.id in self._of_shape else None
 
     def _signers_of(self, shape: Shape) -> Sequence[Plugin]:
-        """The plugins that may give tasks of this shape different signatures."""
+        """Returns the plugins that may give tasks of this shape different signatures."""
         return self._signing.setdefault(shape.id, [p for p in self._all_signers if p.signs(shape)])
 
     def forget(self) -> None:

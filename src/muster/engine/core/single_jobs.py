@@ -1,8 +1,8 @@
-"""Jobs of one pod that is pending or terminating, by kind. Jobs of one kind differ only in their names and times.
+"""Jobs of one pod that is pending or terminating, by class. Jobs of one class differ only in their names and times.
 
-Every pod without a group and an owner is such a job. All plugins of muster give the jobs of a kind the same answers, as
-long as these do not depend on time, so that actions ask about one of them and decide about many. Plugins of other
-packages may look at names: with one of them jobs have no kinds.
+Every pod without a group and an owner is such a job. All plugins of muster give the jobs of a class the same answers,
+as long as these do not depend on time, so that actions ask about one of them and decide about many. Plugins of other
+packages may look at names: with one of them jobs have no classes.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _PENDING, _RELEASING = int(Status.PENDING), int(Status.RELEASING)
 _encode = msgspec.json.Encoder().encode
 
 
-class SingleKind:
-    """A kind of jobs in one cycle."""
+class SingleJobClass:
+    """The single jobs of one class in one cycle."""
 
     __slots__ = ("signature", "status", "valid")
 
@@ -30,39 +30,39 @@ class SingleKind:
         self.valid = False  # whether it is known that they are valid (`Session.valid`)
 
     def holds(self, job: Job) -> bool:
-        """Returns whether the job is still as the jobs of its kind are when the cycle opens."""
+        """Returns whether the job is still as the jobs of its class are when the cycle opens."""
         return job.count[self.status] > 0
 
 
-def single_kinds(jobs: Mapping[str, Job], groups: Mapping[str, Object]) -> dict[str, SingleKind]:
-    """Returns the kinds of those jobs that have one. `groups` are the PodGroup objects."""
-    found: dict[str, SingleKind] = {}
-    known: dict[tuple[object, ...], SingleKind] = {}
+def single_job_classes(jobs: Mapping[str, Job], groups: Mapping[str, Object]) -> dict[str, SingleJobClass]:
+    """Returns the classes of those jobs that have one. `groups` are the PodGroup objects."""
+    found: dict[str, SingleJobClass] = {}
+    known: dict[tuple[object, ...], SingleJobClass] = {}
     for key, job in jobs.items():
         if len(job.tasks) != 1 or not (job.count[_PENDING] or job.count[_RELEASING]):
             continue
         (task,) = job.tasks.values()
-        plain, same = job.kind, None
+        plain, same = job.plain_class, None
         if plain is None:
             if task.status == _PENDING and job.min_available <= 1 and key in groups:
-                same = _kind(job, task)
+                same = _class_key(job, task)
         elif plain.together and not task.nominated:
             same = (plain, job.phase, task.status, task.node < 0)
         if same is not None:
-            kind = known.get(same)
-            if kind is None:
-                kind = known[same] = SingleKind(task.status)
-            found[key] = kind
+            job_class = known.get(same)
+            if job_class is None:
+                job_class = known[same] = SingleJobClass(task.status)
+            found[key] = job_class
     return found
 
 
-def runs_of_kind(kinds: Mapping[str, SingleKind], jobs: Sequence[Job]) -> Iterator[Sequence[Job]]:
-    """Yields the jobs in their order: jobs of one kind that follow each other together, every other job alone."""
+def runs_of_class(classes: Mapping[str, SingleJobClass], jobs: Sequence[Job]) -> Iterator[Sequence[Job]]:
+    """Yields the jobs in their order: jobs of one class that follow each other together, every other job alone."""
     at = 0
     while at < len(jobs):
-        kind, end = kinds.get(jobs[at].key), at + 1
-        if kind is not None:
-            while end < len(jobs) and kinds.get(jobs[end].key) is kind:
+        job_class, end = classes.get(jobs[at].key), at + 1
+        if job_class is not None:
+            while end < len(jobs) and classes.get(jobs[end].key) is job_class:
                 end += 1
         yield jobs[at:end]
         at = end
@@ -73,8 +73,8 @@ def single_task(job: Job) -> Task:
     return task
 
 
-def _kind(job: Job, task: Task) -> tuple[object, ...] | None:
-    """Returns what a plugin may read of a job with a PodGroup, but its name and times; None if the job has no kind.
+def _class_key(job: Job, task: Task) -> tuple[object, ...] | None:
+    """Returns what a plugin may read of a job with a PodGroup, but its name and times; None if the job has no class.
 
     Jobs with roles, sub-groups, owners, volumes or a promised node have none: they differ anyway.
     """

@@ -20,11 +20,11 @@ from muster.engine.core.native_groups import WORKLOADS, group_of, job_of, object
 from muster.engine.core.nodes import Nodes
 from muster.engine.core.plain_pods import group_again, job_in_memory
 from muster.engine.core.pod_census import PodCensus
-from muster.engine.core.podgroups import GROUP, OWNING, groups_of
-from muster.engine.core.pods_by_group import PodsByGroup
+from muster.engine.core.podgroups import GROUP, OWNING, PodsByGroup, groups_of
 from muster.engine.core.reading import native_group, priority_of, read_again, read_job, read_queue, read_task
 from muster.engine.core.unsettled_jobs import UnsettledJobs
 from muster.engine.evictions.promises import PromiseRecord
+from muster.engine.volumes.usage_record import READ_KINDS, UsageRecord
 from muster.model.collector import collector_paused
 from muster.model.core import Node, Pod
 from muster.model.custom import ConfiguredApplication
@@ -50,20 +50,21 @@ class State:
         self.changed_pods: dict[str, dict[str, None]] = {}  # reader → the pods that changed since it cleared them
         self.census = PodCensus()
         self.promises = PromiseRecord()  # capacity that earlier cycles freed for claimers
+        self.volume_usage = UsageRecord()
         self._owners = DescribedOwners(self.lookup)
         self._new_nodes: dict[str, Node] | None = None  # nodes came or went: columns are rebuilt
         self._regrouped: dict[str, None] = {}  # groups without a phase in an object whose pods came or went: read again
         self._native = NativeChanges()
         self.changes = JobChanges()
         self._in_order = JobsByName()
-        self._homeless: PodsByGroup[str] = PodsByGroup()  # PodGroup that is not there → the pods that name it
+        self._without_group: PodsByGroup[str] = PodsByGroup()  # PodGroup that is not there → the pods that name it
         self.unsettled = UnsettledJobs()
 
     # --- reading
 
     @collector_paused()
     def load(self, objects: Objects) -> None:
-        """Read a whole cluster."""
+        """Reads a whole cluster."""
         for kind, some in objects.items():
             if kind not in ("Pod", "Node"):
                 self.objects[kind].update(some)
@@ -138,7 +139,7 @@ class State:
                 self._follow(kind, key, gone, gone)
 
     def refresh(self) -> None:
-        """Called before a cycle: rebuilds the columns if nodes came or went, and groups in memory if pods did."""
+        """Rebuilds the columns if nodes came or went, and groups in memory if pods did. It is called before a cycle."""
         stale, homeless = self._native.take(self.objects, self.jobs)
         for key in stale:
             self._read_native_job(key)
@@ -177,6 +178,8 @@ class State:
                 self._follow_owner(kind, key, before)
         elif isinstance(object, ConfiguredApplication):
             self._follow_owner(kind, key, before)
+        elif kind in READ_KINDS:
+            self.volume_usage.note(kind, key)
         elif kind in ("Queue", "PriorityClass", "Namespace"):
             if kind == "PriorityClass":
                 for task in self.tasks.values():
@@ -184,22 +187,19 @@ class State:
             self._read_queues()
             for shape in self.shapes:
                 for plain in shape.plain.values():
-                    plain.like = None
+                    plain.read = None
             for job in list(self.jobs.values()):
                 self._read_job(job)
 
     def group_object(self, job: Job) -> tuple[str, str] | None:
-        """Kind and key of the object that the job's group is; None for a group in memory."""
+        """Returns the kind and the key of the object that is the job's group; None for a group in memory."""
         if job.native:
             return object_of(job.key)
         return ("PodGroup", job.key) if job.key in self.objects["PodGroup"] else None
 
     def described_owner(self, job: Job) -> tuple[str, str] | None:
-        """Kind and key of the workload whose description makes a gang in memory of the job's pods."""
-        if self._owners.kinds is None or not job.tasks or self.group_object(job) is not None:
-            return None
-        gang = self._owners.kinds.gang_of(job.tasks[min(job.tasks)].pod, self.lookup)
-        return None if gang is None else (type(gang.owner).__name__, f"{job.namespace}/{gang.owner.metadata.name}")
+        """Returns the kind and the key of the workload whose description makes a gang of the job's pods."""
+        return None if self.group_object(job) is not None else self._owners.owner_of(job)
 
     def use_kinds(self, kinds: Collection[type[ConfiguredApplication]]) -> None:
         """The objects of these described kinds are followed: pods wait for owners that they name."""
@@ -215,9 +215,8 @@ class State:
         self._regrouped.update({job.key: None for job in jobs if job is not None})
 
     def _group_again(self, pods: Iterable[str]) -> None:
-        for name in pods:
-            if name in self.tasks:
-                self.upsert("Pod", name, self.tasks[name].pod)
+        for name in filter(self.tasks.__contains__, pods):
+            self.upsert("Pod", name, self.tasks[name].pod)
 
     # --- jobs and queues
 
@@ -239,24 +238,24 @@ class State:
         return job
 
     def _read_job(self, job: Job) -> None:
-        """Read the job's group again; its tasks stay."""
+        """Reads the job's group again; its tasks stay."""
         if job.native:
             job.group = native_group(job.key, self.objects, job) or job.group
         elif job.tasks and job.key not in self.objects["PodGroup"]:
-            job.group, job.kind = group_again(job, self.lookup, self._owners.kinds)
+            job.group, job.plain_class = group_again(job, self.lookup, self._owners.kinds)
         read_again(job, self.objects)
         self._enter_queue(job)
 
     def jobs_of_queues(self) -> Mapping[str, Job]:
-        """The jobs whose queue exists, in the order of their names."""
+        """Returns the jobs whose queue exists, in the order of their names."""
         return self._in_order
 
-    def active(self, reader: object, classes_in: tuple[str, ...] = ()) -> dict[str, Job]:
+    def active(self, reader: object, classes_in: tuple[str, ...] = (), *, plain: bool = False) -> dict[str, Job]:
         """Returns the jobs that changed since a cycle of this reader (a configuration) found them settled.
 
-        Waiting jobs in one of the phases `classes_in` are left out: `unsettled.backlog` has them in classes.
+        `unsettled.backlog` has waiting jobs in one of the phases `classes_in`; if `plain`, only those of plain pods.
         """
-        found = self.unsettled.update(self.jobs, self.changes, self.objects["PodGroup"], reader, classes_in)
+        found = self.unsettled.update(self.jobs, self.changes, self.objects["PodGroup"], reader, classes_in, plain)
         if len(self._in_order) == len(self.jobs):
             return dict(found)
         return {key: job for key, job in found.items() if job.queue is not None}
@@ -275,7 +274,7 @@ class State:
         group = self.objects["PodGroup"].get(key)
         job = self.jobs.get(key)
         if isinstance(group, PodGroup) and job is not None:
-            job.group, job.kind = group, None
+            job.group, job.plain_class = group, None
             self._read_job(job)
             return
         if isinstance(group, PodGroup):
@@ -284,7 +283,7 @@ class State:
             self._drop_job(job)
         namespace = key.partition("/")[0]
         # Pods that do not name it yet may be in it, too: it can be the group in memory, written.
-        for member in dict.fromkeys((*self._homeless.get(key, ()), *(job.tasks if job is not None else ()))):
+        for member in dict.fromkeys((*self._without_group.get(key, ()), *(job.tasks if job is not None else ()))):
             if member.startswith(f"{namespace}/"):
                 self.upsert("Pod", member, self.tasks[member].pod)
 
@@ -324,7 +323,7 @@ class State:
         return task
 
     def _job_of(self, task: Task) -> Job | None:
-        """The group a pod names; a group in memory for a pod of ours that names none; none for other schedulers'."""
+        """Returns the job of the group that a pod names, or of a group in memory if a pod of ours names none."""
         spec = task.pod.spec
         ours = spec.scheduler_name in self.ours
         if (spec.scheduling_group or spec.workload_ref) is not None and (native := group_of(task.pod)):
@@ -336,7 +335,7 @@ class State:
             group = f"{task.namespace}/{named}"
             job = self.jobs.get(group)
             if job is None:
-                self._homeless.put(group, task.key)
+                self._without_group.put(group, task.key)
                 if ours:
                     text = f"pod group {group} does not exist"
                     self.set_aside[task.key] = Reason("no-group", text, resolvable=False)
@@ -352,16 +351,16 @@ class State:
         if job is None:
             job = self._add_job(job_in_memory(name, task, self.objects, self.lookup, self._owners.kinds))
         else:
-            job.kind = None
+            job.plain_class = None
             self._regrouped[name] = None
         return job
 
     def _names_group(self, task: Task, job: Job) -> bool:
-        """Whether the annotation of a pod of ours decides that it is in this job, whatever its status and owner."""
+        """Returns whether a pod of ours is in this job by its annotation, whatever its status and owner."""
         return task.pod.spec.scheduler_name in self.ours and not job.native and bool(task.annotations.get(GROUP))
 
     def _native_job_of(self, task: Task, group: str) -> Job | None:
-        """The job of a native group. Groups of other schedulers only use capacity: nothing of them is evicted."""
+        """Returns the job of a native group. Groups of other schedulers only use capacity: they are not evicted."""
         found = job_of(group, self.objects)
         if isinstance(found, str):
             self._regrouped[found] = None
@@ -381,7 +380,7 @@ class State:
             return None
         self._owners.forget(key)
         if task.job is None and (named := task.annotations.get(GROUP)):
-            self._homeless.discard(f"{task.namespace}/{named}", key)
+            self._without_group.discard(f"{task.namespace}/{named}", key)
         for changed in self.changed_pods.values():
             changed[key] = None
         self._native.remove_pod(key, task.pod)

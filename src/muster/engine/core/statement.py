@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from muster.engine.core.jobs import Job, Status, Task, shift_singles
+from muster.engine.core.jobs import Job, Status, Task, shift_one_each
 from muster.engine.core.nodes import MoveKind
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def revert(session: Session, move: Move) -> None:
 def _set_status(move: Move, status: Status) -> None:
     job = move.tasks[0].job
     if job is not move.tasks[-1].job:
-        shift_singles(move.tasks, status)
+        shift_one_each(move.tasks, status)
     elif job is not None:
         job.shift(move.tasks, status)
     else:

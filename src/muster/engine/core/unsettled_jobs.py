@@ -15,7 +15,7 @@ class UnsettledJobs:
 
     def __init__(self) -> None:
         self.jobs: dict[str, Job] = {}  # also those whose queue does not exist
-        self.backlog: Backlog | None = None  # waiting jobs in classes, while cycles give no reasons
+        self.backlog: Backlog | None = None  # waiting jobs in classes
         self._reads = JobReader()
         self._reader: object = None
 
@@ -26,10 +26,11 @@ class UnsettledJobs:
         groups: Mapping[str, Object],
         reader: object,
         classes_in: tuple[str, ...],
+        plain: bool,
     ) -> Mapping[str, Job]:
         """Reads the changes since the last call; returns the jobs that are not settled and not in the backlog.
 
-        Jobs that wait in one of the phases `classes_in` are in the backlog.
+        Jobs that wait in one of the phases `classes_in` are in the backlog; if `plain`, only those of plain pods.
         """
         for job in self.jobs.values():
             job.attempt = Attempt()
@@ -43,8 +44,9 @@ class UnsettledJobs:
             self.backlog = None
         found.update({job.key: job for job in changed})
         if classes_in:
-            if self.backlog is None or self.backlog.phases != classes_in:
-                changed, self.backlog = jobs.values(), Backlog(classes_in)
+            if self.backlog is None or (self.backlog.phases, self.backlog.plain) != (classes_in, plain):
+                changed, self.backlog = jobs.values(), Backlog(classes_in, plain)
+                found.update(jobs)
             _classify(changed, jobs, groups, found, self.backlog)
         elif self.backlog is not None:
             found.update(self.backlog.jobs())
@@ -55,6 +57,14 @@ class UnsettledJobs:
         }  # fmt: skip
         changes.forget(len(jobs))
         return self.jobs
+
+    def since_update(self, changes: JobChanges) -> dict[str, Job]:
+        """Returns the jobs that are not settled and not in the backlog, with those that changed since `update`."""
+        found, backlog = dict(self.jobs), self.backlog
+        for job in self._reads.unread(changes):
+            if backlog is None or job.key not in backlog:
+                found[job.key] = job
+        return found
 
 
 def _classify(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, overload
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
@@ -53,8 +54,7 @@ class Vote(IntEnum):
     PERMIT = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(Struct, frozen=True):
     """Why not. `code` is stable, `text` is for people and may depend on the node (then a function of its index)."""
 
     code: str
@@ -74,8 +74,13 @@ class Verdict:
 
     @classmethod
     def of(cls, refused: Bools, reason: Reason) -> Verdict:
-        """One reason for all the columns where `refused` is true."""
+        """Returns a verdict with one reason for all the columns where `refused` is true."""
         return cls(refused.astype(np.uint16), [reason])
+
+    def then(self, other: Verdict) -> Verdict:
+        """Returns this verdict with the answers of another one for the columns that fit."""
+        code = np.where((self.code > 0) | (other.code == 0), self.code, other.code + len(self.reasons))
+        return Verdict(code.astype(np.uint16), [*self.reasons, *other.reasons])
 
     @property
     def fits(self) -> Bools:
@@ -84,7 +89,7 @@ class Verdict:
 
     @property
     def resolvable(self) -> Bools:
-        """The columns that fit, or that an eviction could make fit."""
+        """Returns the columns that fit, or that an eviction could make fit."""
         return np.array([True, *(reason.resolvable for reason in self.reasons)], np.bool_)[self.code]
 
 
@@ -93,7 +98,7 @@ class NodeCounts(Protocol):
 
     @property
     def empty(self) -> bool:
-        """All counts are 0."""
+        """Returns whether all counts are 0."""
         ...
 
     def on(self, node: int) -> int: ...
@@ -101,17 +106,15 @@ class NodeCounts(Protocol):
     def per_node(self) -> Index: ...
 
 
-@dataclass(frozen=True, slots=True)
-class ClassKey:
+class ClassKey(Struct, frozen=True):
     """What distinguishes nodes for a term of scope CLUSTER: nodes for which all of it is equal get equal answers."""
 
     codes: tuple[Index, ...] = ()  # per node a number that does not change within the cycle, such as its zone's
     counts: tuple[NodeCounts, ...] = ()
-    stamp: Callable[[], Hashable] | None = None  # while this is the same, the answer for such nodes is
+    generation: Callable[[], Hashable] | None = None  # while this is the same, the answer for such nodes is
 
 
-@dataclass(frozen=True, slots=True)
-class NodeSet:
+class NodeSet(Struct, frozen=True):
     """Nodes to try a job on: sorted node indices, a label for administrators, the scores that hold inside it."""
 
     index: Index
@@ -121,8 +124,20 @@ class NodeSet:
     freed: Index | None = None  # resources × all nodes: in a simulation, what evictions could free at most
 
 
-@dataclass(frozen=True, slots=True)
-class Effect:
+class LazyNodeSets(Sequence[NodeSet]):
+    """Node sets that are built on access. A subclass counts them and yields one after the other."""
+
+    @overload
+    def __getitem__(self, at: int) -> NodeSet: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> list[NodeSet]: ...
+
+    def __getitem__(self, at: int | slice) -> NodeSet | list[NodeSet]:
+        return list(self)[at]
+
+
+class Effect(Struct, frozen=True):
     """Something to write together with a binding, as data; the live and the embedded cluster execute it."""
 
     kind: str  # "annotations" (on the Binding) | "claim" (bind a PersistentVolumeClaim to a volume, or to a node)

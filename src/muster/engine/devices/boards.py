@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import product
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Fit:
+
+class Fit(Struct, frozen=True):
     """How a board serves a request: its group (0 = A, the best), its place in the group, the ring used."""
 
     group: int

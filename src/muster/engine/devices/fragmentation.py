@@ -16,25 +16,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
-__all__ = ["GPU_PARTS", "MOST_GPUS", "Fragmentation", "FragmentTable", "Kind", "TypicalPod", "typical_pods"]
+__all__ = ["GPU_PARTS", "MOST_GPUS", "Fragmentation", "FragmentTable", "GpuDemand", "TypicalPod", "typical_pods"]
 
 GPU_PARTS = 1000  # the parts of one GPU
 MOST_GPUS = 16  # GPUs of one node that are followed
 TYPICAL_SHARE = 0.95  # of all pods, the study's popularity threshold
 
 Integers = NDArray[np.int64]
-Kind = tuple[int, int, int, tuple[str, ...]]
+GpuDemand = tuple[int, int, int, tuple[str, ...]]
 """Pods that count as equal: milli-CPU, GPUs, thousandths of each GPU, and models (empty: any)."""
 
 
-@dataclass(frozen=True, slots=True)
-class TypicalPod:
-    """One kind of pod that is expected, and how often."""
+class TypicalPod(Struct, frozen=True):
+    """Pods of one demand that are expected, and how often."""
 
     cpu: int
     gpus: int
@@ -43,8 +42,7 @@ class TypicalPod:
     weight: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Fragmentation:
+class Fragmentation(Struct, frozen=True):
     """The fragmentation of a cluster, in GPUs."""
 
     amount: float  # idle, and of no use to the typical pod
@@ -68,12 +66,14 @@ class Fragmentation:
         return {name: round(figure, 6) for name, figure in figures.items()}
 
 
-def typical_pods(kinds: Iterable[Kind] | Mapping[Kind, int], share: float = TYPICAL_SHARE) -> tuple[TypicalPod, ...]:
-    """Returns the kinds of pods with their numbers, the most frequent first, until they are this share of all pods.
+def typical_pods(
+    demands: Iterable[GpuDemand] | Mapping[GpuDemand, int], share: float = TYPICAL_SHARE
+) -> tuple[TypicalPod, ...]:
+    """Returns the demands with their numbers of pods, the most frequent first, until they are this share of all pods.
 
-    Of equally frequent kinds the smaller comes first, so that the order of the pods does not matter.
+    Of equally frequent demands the smaller comes first, so that the order of the pods does not matter.
     """
-    counts = Counter(kinds)
+    counts = Counter(demands)
     order = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     enough = share * sum(counts.values())
     found: list[TypicalPod] = []

@@ -1,18 +1,18 @@
 """What the pods of an attempt need of a domain, and which domains could give it: necessary conditions only.
 
 Of the n pods to place, m must be placed (the minimum); the others are optional. A domain is refused if for
-some resource even the m smallest requests exceed what is free in it, or if for some kind of pod the number that cannot
-be done without exceeds the copies its nodes could take. No order of placing could fill such a domain.
+some resource even the m smallest requests exceed what is free in it, or if for pods of some signature the number that
+cannot be done without exceeds the copies its nodes could take. No order of placing could fill such a domain.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from muster.engine.core.axis import SHARED
@@ -26,19 +26,18 @@ from muster.model.quantity import display
 
 Vector = NDArray[np.int64]
 _GONE = (Status.RELEASING, Status.FAILED, Status.UNKNOWN)
-_MOST_KINDS = 16  # kinds of pods that are counted; more would be more work, not more right
+_MOST_SIGNATURES = 16  # of pods that are counted; more would be more work, not more right
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
+class Need(Struct, frozen=True):
     """Lower bounds of the resources of a number of the pods."""
 
     amounts: list[tuple[int, int]]  # (key of the resource axis, amount)
-    kinds: list[tuple[int, int]]  # (kind, how many of it at least)
+    counts: list[tuple[int, int]]  # (position in `Demand.by_signature`, how many of these pods at least)
 
 
 def unplaced(tasks: Iterable[Task], minimum: int) -> tuple[list[Task], int]:
-    """The pods that wait for a node, and how many of them must get one beside those that have it."""
+    """Returns the pods that wait for a node, and how many of them must get one beside those that have it."""
     pending, placed = [], 0
     for task in tasks:
         if task.status == Status.PENDING:
@@ -55,12 +54,12 @@ class Demand:
         grouped: dict[int, list[Task]] = {}
         for task in tasks:
             grouped.setdefault(session.signature(task), []).append(task)
-        self.kinds = [(some[0], len(some)) for some in grouped.values()]
+        self.by_signature = [(some[0], len(some)) for some in grouped.values()]
         self.all = self._need(self.count)
         self.least = self.all if self.need == self.count else self._need(self.need)
 
     def _need(self, of: int) -> Need:
-        requests = [(task.shape.amounts, n) for task, n in self.kinds]
+        requests = [(task.shape.amounts, n) for task, n in self.by_signature]
         amounts = []
         keys = {name: self.axis.rows[name] for request, _ in requests for name in request}
         for name, key in sorted(keys.items(), key=itemgetter(1)):
@@ -71,14 +70,14 @@ class Demand:
                 left -= min(n, left)
             if total > 0:
                 amounts.append((key, total))
-        kinds = [(k, n - (self.count - of)) for k, (_, n) in enumerate(self.kinds[:_MOST_KINDS])]
-        return Need(amounts, [(k, least) for k, least in kinds if least > 0])
+        counts = [(k, n - (self.count - of)) for k, (_, n) in enumerate(self.by_signature[:_MOST_SIGNATURES])]
+        return Need(amounts, [(k, least) for k, least in counts if least > 0])
 
 
     def lacking(self, capacity: DomainCapacity, within: Bools) -> tuple[Task, int, int] | None:
-        """The first kind of pod of which these nodes cannot take enough: a pod of it, how many fit, how many must."""
-        for k, least in self.least.kinds:
-            task = self.kinds[k][0]
+        """Returns the first pod of whose signature these nodes cannot take enough, how many fit, and how many must."""
+        for k, least in self.least.counts:
+            task = self.by_signature[k][0]
             able = int(capacity.copies(task).values()[FREE][within].sum())
             if able < least:
                 return task, able, least
@@ -110,19 +109,19 @@ class Counts:
         self.demand = demand
         self._size = demand.axis.size
         self._promised = capacity.nodes.pipelined > 0
-        kinds = [task for task, _ in demand.kinds[:_MOST_KINDS]]
+        examples = [task for task, _ in demand.by_signature[:_MOST_SIGNATURES]]
         # What is free of resources that few nodes have, by key: as `_free`, in two rows.
         self._shared = {key: capacity.shared(key).sums(cut) for key, _ in demand.all.amounts if key >= SHARED}
         if freed is None:
             self._free = capacity.free().sums(cut)
-            self._copies = [capacity.copies(task).sums(cut) for task in kinds]
+            self._copies = [capacity.copies(task).sums(cut) for task in examples]
         else:
-            self._free, self._copies = self._hypothetical(capacity, freed, kinds)
+            self._free, self._copies = self._hypothetical(capacity, freed, examples)
 
     def _hypothetical(
-        self, capacity: DomainCapacity, freed: Index, kinds: Sequence[Task]
+        self, capacity: DomainCapacity, freed: Index, examples: Sequence[Task]
     ) -> tuple[DomainSums, list[DomainSums]]:
-        """The same once everything that could be evicted is gone."""
+        """Returns the same once everything that could be evicted is gone."""
         cut, size = self.cut, self._size
         rows = capacity.nodes.free[:, cut.order]
         rows[size:] += freed[:, cut.order]
@@ -132,7 +131,7 @@ class Counts:
             for key in self._shared:
                 self._shared[key] = cut.sums(cut.count(capacity.shared_rows(key, whole)[:, cut.order]))
         counted = []
-        for task in kinds:
+        for task in examples:
             usable = capacity.session.placement.answers(task).static[cut.order]
             counted.append(cut.sums(cut.count(copies(rows, task.shape.request(self.demand.axis)) * usable)))
         return cut.sums(cut.count(np.maximum(rows, 0))), counted
@@ -142,12 +141,12 @@ class Counts:
         fits: Bools = self.cut.tiers[level].real.copy()
         for key, amount in need.amounts:
             fits &= self._free_of(key, level, when) >= amount
-        for kind, least in need.kinds:
-            fits &= self._copies[kind][level][when] >= least
+        for k, least in need.counts:
+            fits &= self._copies[k][level][when] >= least
         return fits
 
     def _free_of(self, key: int, level: int, when: int = FREE) -> Index:
-        """What the segments of a level have free of a resource."""
+        """Returns what the segments of a level have free of a resource."""
         row = self._size + key if when == FREE else key
         found: Index = self._shared[key][level][when] if key >= SHARED else self._free[level][row]
         return found
@@ -162,14 +161,14 @@ class Counts:
         return self.fits(level, need, NOW)
 
     def ratio(self, level: int) -> Floats:
-        """Requested to free, of the scarcest resource: the larger, the fuller the domain would be."""
+        """Returns requested to free of the scarcest resource: the larger, the fuller the domain would be."""
         start, end = (0, *self.cut.ends)[level : level + 2]
         found: Floats = self._ratios[start:end]
         return found
 
     @cached_property
     def _ratios(self) -> Floats:
-        """The same of the segments of all levels."""
+        """Returns the same of the segments of all levels."""
         highest = np.zeros(self.cut.ends[-1])
         for key, amount in self.demand.all.amounts:
             if key != PODS:
@@ -180,24 +179,24 @@ class Counts:
         return highest
 
     def pods(self, level: int) -> Index | None:
-        """How many of the pods each segment could take, if they are all of one kind."""
-        return self._copies[0][level][FREE] if len(self.demand.kinds) == 1 else None
+        """Returns how many of the pods each segment could take, if they are all of one signature."""
+        return self._copies[0][level][FREE] if len(self.demand.by_signature) == 1 else None
 
     def capacity(self, level: int, segment: int) -> tuple[int, ...]:
-        """By which the largest segment is found: copies of each kind that it must take, then what is free in it."""
+        """Returns the key of the largest segment: copies of each pod that it must take, then what is free in it."""
         need = self.demand.least
         return (
-            *(int(self._copies[kind][level][FREE, segment]) for kind, _ in need.kinds),
+            *(int(self._copies[k][level][FREE, segment]) for k, _ in need.counts),
             *(int(self._free_of(key, level)[segment]) for key, _ in need.amounts),
         )
 
     def why_not(self, level: int, segment: int) -> str:
-        """Which condition refuses a segment, with its numbers."""
+        """Returns which condition refuses a segment, with its numbers."""
         need = self.demand.least
-        for kind, least in need.kinds:
-            able = int(self._copies[kind][level][FREE, segment])
+        for k, least in need.counts:
+            able = int(self._copies[k][level][FREE, segment])
             if able < least:
-                like = f" like {self.demand.kinds[kind][0].key}" if len(self.demand.kinds) > 1 else ""
+                like = f" like {self.demand.by_signature[k][0].key}" if len(self.demand.by_signature) > 1 else ""
                 return f"has room for {able} of {least} pods{like}"
         for key, amount in need.amounts:
             have = int(self._free_of(key, level)[segment])

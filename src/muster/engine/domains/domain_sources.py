@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct
 
 from muster.engine.core.nodes import Nodes
 from muster.engine.domains.domain_tree import DomainTree, tree_of
@@ -20,8 +21,7 @@ MAX_PATTERN_CHARACTERS = 2000
 HYPERNODES = "HyperNodes"  # the name of the tree that all of them make up
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(Struct, frozen=True):
     """A problem of an object that defines domains."""
 
     object: str  # "Topology name"

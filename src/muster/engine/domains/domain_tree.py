@@ -9,10 +9,12 @@ the level below for each level above. A `Cut` is the tree over some of its nodes
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import accumulate
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from muster.engine.core.hooks import Bools, Index
@@ -32,8 +34,7 @@ class DomainSums(list[NDArray[np.int64]]):
         return DomainSums(self.everywhere.copy(), self._ends)
 
 
-@dataclass(frozen=True, slots=True)
-class Level:
+class Level(Struct, frozen=True):
     """One level of a cut. A segment is a domain, or a run of nodes that are in no domain of this level."""
 
     starts: Index  # where each segment begins among the cut's nodes

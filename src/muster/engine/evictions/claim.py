@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import Struct
+
 from muster.engine.core.hooks import Protection, Reason
 from muster.engine.core.jobs import Job, Queue, Status, Task
 from muster.engine.core.resources import add, asked
@@ -25,7 +27,7 @@ RECLAIM, PREEMPT = "reclaim", "preempt"
 PLACED_STATUSES = (Status.BINDING, Status.BOUND, Status.RUNNING, Status.UNKNOWN)
 _EVICTABLE = (Status.BOUND, Status.RUNNING)
 _COUNTED = (Status.BINDING, Status.BOUND, Status.RUNNING, Status.SUCCEEDED)
-_LEAVING = Reason("leaving", "it is evicted with another unit, or its promise is withdrawn")
+_TAKEN = Reason("leaving", "it is evicted with another unit, or its promise is withdrawn")
 _NO_QUEUE = Reason("no-queue", "its queue does not exist")
 _SAME_JOB = Reason("same-job", "it belongs to the claiming job")
 _OTHER_JOB = Reason("other-job", "a job that replaces its own pods takes nothing from other jobs")
@@ -45,7 +47,7 @@ class Claim:
     priority: int = 0  # of the job
     pod_priority: int = 0  # the lowest of its pods
     within: bool = False  # preempt: victims are pods of the claiming job itself
-    spared: frozenset[str] = frozenset()  # jobs that are no victims, because they claimed from this one
+    never_victims: frozenset[str] = frozenset()  # jobs that claimed from this one
     usage: dict[str, dict[str, int]] = field(default_factory=dict)  # queue → its usage when the claim began
 
     def __post_init__(self) -> None:
@@ -61,7 +63,9 @@ class Claim:
         return found
 
 
-def request_of(tasks: Iterable[Task]) -> dict[str, int]:
+def request_of(tasks: Sequence[Task]) -> dict[str, int]:
+    if len(tasks) == 1:
+        return dict(tasks[0].shape.amounts)
     total: dict[str, int] = {}
     for shape, count in Counter([task.shape for task in tasks]).items():
         add(total, shape.amounts, count)
@@ -69,14 +73,13 @@ def request_of(tasks: Iterable[Task]) -> dict[str, int]:
 
 
 def effective_priority(job: Job) -> int:
-    """The class of the job's PodGroup; for evictions a group without a class counts with its pods' highest priority."""
+    """Returns the priority of the PodGroup's class; of a group without one its pods' highest priority."""
     if job.has_priority_class or not job.tasks:
         return job.priority
     return max(task.priority for task in job.tasks.values())
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(Struct, frozen=True):
     """Pods of one job that are evicted together."""
 
     tasks: tuple[Task, ...]
@@ -93,7 +96,7 @@ class Unit:
 
     @property
     def cost(self) -> tuple[float, ...]:
-        """Smaller is evicted first: lower priority, fewer pods, surplus before a whole job, the newest."""
+        """Returns a key; the smaller goes first: lower priority, fewer pods, surplus before a whole job, the newest."""
         return (self.priority, len(self.tasks), self.whole, -self.created)
 
 
@@ -125,13 +128,18 @@ class Units:
         """Returns the job's pods that may be victims at all."""
         if self.excluded(claim, job) is not None:
             return []
-        below = float("inf") if claim.rule == RECLAIM else claim.pod_priority
-        found = [
-            t for t in job.tasks.values()
-            if t.status in _EVICTABLE and t.node >= 0 and t.preemptable and t.priority < below
-        ]  # fmt: skip
-        for protection in self._always if found else ():
-            asked = {t.shape: t for t in found}.values() if protection.by_shape else found
+        tasks: Iterable[Task] = job.tasks.values()
+        if job.count[Status.BOUND] + job.count[Status.RUNNING] < len(job.tasks):
+            tasks = [t for t in tasks if t.status in _EVICTABLE]
+        found = [t for t in tasks if t.node >= 0 and t.preemptable]
+        if claim.rule != RECLAIM:
+            found = [t for t in found if t.priority < claim.pod_priority]
+        for protection in self._always:
+            if protection.by_shape and found:
+                first = found[0].shape
+                asked = [found[0], *{t.shape: t for t in found if t.shape is not first}.values()]
+            else:
+                asked = found
             if any(protection.protects_always(t) for t in asked):
                 found = [t for t in found if not protection.protects_always(t)]
         return found
@@ -141,7 +149,7 @@ class Units:
         queue = job.queue
         if queue is None:
             return _NO_QUEUE
-        if job.key in claim.spared:
+        if job.key in claim.never_victims:
             return Reason("counterclaim", lambda _: f"{job.shown} claimed from {claim.job.shown} not long ago")
         if claim.rule == RECLAIM:
             if queue is claim.queue:
@@ -216,9 +224,9 @@ class Units:
         The texts of some reasons are made when they are read, with the accounts at that time.
         """
         if unit.promise:
-            return None if unit.tasks[0].status == Status.PIPELINED else Veto("", _LEAVING)
+            return None if unit.tasks[0].status == Status.PIPELINED else Veto("", _TAKEN)
         if any(task.status not in PLACED_STATUSES for task in unit.tasks):
-            return Veto("", _LEAVING)  # a part of it was evicted with another unit
+            return Veto("", _TAKEN)  # a part of it was evicted with another unit
         if not unit.whole and (reason := self.needed(unit.tasks[0])) is not None:
             return Veto("", reason)
         if (veto := self.plugin_veto(claim, unit.tasks)) is not None:
@@ -236,7 +244,7 @@ class Units:
 
 
 def least_of(limits: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """The smallest limit of each resource that has any."""
+    """Returns the smallest limit of each resource that has any."""
     found: dict[str, float] = {}
     for each in limits:
         for name, most in each.items():

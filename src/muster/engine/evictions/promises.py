@@ -57,11 +57,14 @@ class Promises:
     # --- the start of a cycle
 
     def open(self) -> None:
-        """Make the moves of every promise that can be kept."""
-        kinds, promised = self.session.kinds, self.record.nodes
+        """Makes the moves of every promise that can be kept."""
+        classes, promised = self.session.single_classes, self.record.nodes
+        for key in promised:
+            if key in self.session.jobs:
+                self.session.take(self.session.jobs[key])
         for job in self.session.active.values():
-            if job.key in kinds and job.key not in promised:
-                continue  # no pod of a job that has a kind names a node
+            if job.key in classes and job.key not in promised:
+                continue  # no pod of a job that has a class names a node
             nodes = self._promised(job) if job.count[Status.PENDING] else {}
             if not nodes:
                 continue
@@ -72,7 +75,7 @@ class Promises:
                     self.withdraw(job, why)
 
     def _promised(self, job: Job) -> dict[str, str]:
-        """Pod → node: what was promised to the job and is not bound yet."""
+        """Returns the nodes that were promised to pods of the job that are not bound yet."""
         promised = self.record.nodes.get(job.key, {})
         found: dict[str, str] = {}
         if not promised and not any(task.nominated for task in job.tasks.values()):
@@ -88,7 +91,7 @@ class Promises:
         return found
 
     def _keep(self, job: Job, nodes: dict[str, str], missing: bool) -> str:
-        """Keep the job's promise; why not, if it cannot be kept."""
+        """Keeps the job's promise; returns why not, if it cannot be kept."""
         session = self.session
         tasks = [job.tasks[key] for key in nodes]
         statement = session.statement()
@@ -135,7 +138,7 @@ class Promises:
         return all(found.idle[at] >= amount for at, amount in needed.items())
 
     def _all(self, statement: Statement, tasks: list[Task], nodes: dict[str, str], kind: MoveKind) -> str:
-        """Move every pod to its node; why not, if one cannot be moved."""
+        """Moves every pod to its node; returns why not, if one cannot be moved."""
         placement, rank = self.session.placement, self.session.state.nodes.rank
         for task in tasks:
             node = rank.get(nodes[task.key], -1)
@@ -149,7 +152,7 @@ class Promises:
         return ""
 
     def _waited(self, job: Job, nodes: dict[str, str]) -> float | None:
-        """Since when nothing is being released on the job's nodes; None: something is."""
+        """Returns since when nothing is being released on the job's nodes; None: something is."""
         rank = self.session.state.nodes.rank
         if any(self._releasing(node) for node in {rank[name] for name in nodes.values()}):
             return None
@@ -179,7 +182,7 @@ class Promises:
         self.reasons[job.key] = why
 
     def may_claim(self, job: Job) -> bool:
-        """Not while the job waits for a promise to its minimum, nor in its back-off."""
+        """Returns False while the job waits for a promise to its minimum, and in its back-off."""
         if job.key in self.reasons:
             return False
         back = self.record.backoff.get(job.key)
@@ -209,7 +212,7 @@ class Promises:
     # --- the end of a cycle
 
     def close(self) -> bool:
-        """Remember the promises; whether any was made or withdrawn."""
+        """Remembers the promises; returns whether any was made or withdrawn."""
         record, now, state = self.record, self.session.now, self.session.state
         changed = record.nodes != self.kept
         for key, why in self.reasons.items():
@@ -229,7 +232,7 @@ class Promises:
         record.withdrawn = {
             key: task.nominated
             for job in self.session.active.values()
-            if job.key not in self.session.kinds  # no pod of a job that has a kind names a node
+            if job.key not in self.session.single_classes  # no pod of a job that has a class names a node
             and job.count[Status.PENDING] + job.count[Status.PIPELINED] + job.count[Status.ALLOCATED]
             for key, task in job.tasks.items()
             if task.nominated and nominations.get(key) != task.nominated
@@ -242,7 +245,7 @@ class Promises:
         return task.status == Status.ALLOCATED and self.session.state.nodes.names[task.node] == task.nominated
 
     def next_time(self) -> float | None:
-        """When a promise or a back-off ends by itself."""
+        """Returns when a promise or a back-off ends by itself."""
         now = self.session.now
         ends = [since + GRACE_S for since in self.free_since.values()]
         for key, back in self.record.backoff.items():

@@ -107,9 +107,14 @@ class ColumnAnswers:
         self._asked_single = not placement.caching
         self._single_columns: SingleColumns | None = None
         # Do nodes with equal columns have equal keys, static filters apart?
-        alike = all(term.columns_only and raw is None for term, raw in self._scores)
-        alike = alike and all(term.columns_only for term in self.node_filters)
-        self._node_classes = placement.node_classes if placement.caching and alike else None
+        columns_only = all(term.columns_only and raw is None for term, raw in self._scores)
+        columns_only = columns_only and all(term.columns_only for term in self.node_filters)
+        self._node_classes = placement.node_classes if placement.caching and columns_only else None
+
+    @property
+    def scored_by_columns(self) -> bool:
+        """Whether a node whose columns are as before has the score that it had, normalised terms apart."""
+        return all(raw is not None or term.columns_only for term, raw in self._scores)
 
     def _exclude_without_offer(self) -> None:
         """Excludes the nodes that do not offer a resource that few nodes have: their rows have other resources."""
@@ -120,7 +125,7 @@ class ColumnAnswers:
                 self._few = few_of(self.static)
 
     def _concerns(self, term: NodeFilter | NodeScorer) -> bool:
-        """Whether the term reads anything of the task; if so, its way of batching counts."""
+        """Returns whether the term reads anything of the task; if so, its way of batching counts."""
         how = term.batch(self.task)
         if how == Batch.SKIP:
             return False
@@ -144,7 +149,7 @@ class ColumnAnswers:
     # --- current answers
 
     def key(self, kind: MoveKind) -> Floats:
-        """Per node: the sum of the scores that are not normalised, or −inf where the task does not fit.
+        """Returns per node the sum of the scores that are not normalised, or −inf where the task does not fit.
 
         Terms of scope CLUSTER are left out. The array is shared and must not be modified.
         """
@@ -165,7 +170,7 @@ class ColumnAnswers:
         return key
 
     def scores(self) -> Floats:
-        """Per node the sum of the scores that are not normalised, whether the task fits there or not."""
+        """Returns per node the sum of the scores that are not normalised, whether the task fits there or not."""
         log = self.nodes.log
         if self._all_scores is None:
             self._all_scores = self.score(self.nodes.everything())
@@ -266,7 +271,7 @@ class ColumnAnswers:
         return score if fits is None else np.where(fits, score, _NOTHING)
 
     def score(self, view: NodeView, *, fitting: bool = False) -> Floats:
-        """The sum, in configuration order, of the scores that are not normalised, in a new array.
+        """Returns the sum, in configuration order, of the scores that are not normalised, in a new array.
 
         `fitting`: see `ShareScorer.of_shares`.
         """
@@ -315,19 +320,19 @@ class Answers:
 
     @property
     def read_columns_only(self) -> bool:
-        """Whether the key decides alone: no term of scope CLUSTER concerns the task, as `batch` found, and no score is
-        normalised.
+        """Returns whether the key decides alone: no term of scope CLUSTER concerns the task, as `batch` found, and no
+        score is normalised.
         """
         cluster_scorers = len(self._cluster_terms) - len(self.columns.cluster_filters)
         return not self._concerned and len(self.columns.normalised) == cluster_scorers
 
     @property
     def scored_by_other_nodes(self) -> bool:
-        """Whether a score of scope CLUSTER concerns the task, as `batch` found."""
+        """Returns whether a score of scope CLUSTER concerns the task, as `batch` found."""
         return bool(self._concerned) and self._concerned[-1] >= len(self.columns.cluster_filters)
 
     def by_class(self) -> ClassAnswers | None:
-        """The answers per node class with the terms that concern the task, as `batch` found; None: not possible."""
+        """Returns the answers per node class with the terms that concern the task, as `batch` found, if possible."""
         concerned = tuple(self._concerned)
         if self._classified != concerned:
             self._classified = concerned
@@ -357,7 +362,7 @@ class Answers:
         self.look_ahead.placed(len(self.nodes.log))
 
     def key(self, kind: MoveKind) -> Floats:
-        """Per node: the sum of the scores that are not normalised, or −inf where the task does not fit."""
+        """Returns per node the sum of the scores that are not normalised, or −inf where the task does not fit."""
         key = self.columns.key(kind)
         for term in self.columns.cluster_filters:
             if term.batch(self.task) != Batch.SKIP:
@@ -369,7 +374,7 @@ class Answers:
 
     @property
     def normalises(self) -> bool:
-        """Whether a score term is not part of the key."""
+        """Returns whether a score term is not part of the key."""
         return any(raw is not None or scorer.batch(self.task) != Batch.SKIP for scorer, raw in self.columns.normalised)
 
     def normalised(self) -> Iterator[tuple[NodeScorer, Floats]]:

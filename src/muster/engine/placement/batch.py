@@ -28,7 +28,7 @@ def best_heads(key: Floats, count: int) -> Index:
     first = np.flatnonzero(key == top)
     if len(first) >= count:
         return first[:count]
-    # Scores are full of ties, on which a partition is slow: take the second value by hand before that.
+    # Scores are full of ties, on which a partition is slow: take the second value by hand, then sort.
     rest = key[key < top]
     second_value = rest.max() if len(rest) else -np.inf
     if second_value == -np.inf:
@@ -38,8 +38,7 @@ def best_heads(key: Floats, count: int) -> Index:
         return np.concatenate([first, second[: count - len(first)]])
     finite = np.flatnonzero(key > -np.inf)
     if len(finite) > 4 * count:
-        threshold = np.partition(key[finite], len(finite) - count)[len(finite) - count]
-        finite = finite[key[finite] >= threshold]
+        finite = finite[key[finite] >= np.sort(key[finite])[-count]]
     order = np.argsort(-key[finite], kind="stable")
     return finite[order[:count]]
 
@@ -75,7 +74,7 @@ def picks(key: Floats, count: int, copies: Callable[[Index, Index], Floats]) -> 
         last = run[-1]
         if total >= count:
             so_far = np.concatenate(found_g)
-            threshold = np.partition(so_far, len(so_far) - count)[len(so_far) - count]
+            threshold = np.sort(so_far)[-count]
         on = (last >= threshold) & (last > -np.inf)
         if total >= count and np.count_nonzero(tied := last == threshold) > MANY_TIES:
             # Of the nodes that only reach the k-th pair, those after its node are too late.

@@ -71,7 +71,7 @@ class ClassAnswers:
         self._nodes: Nodes = answers.nodes
         self._filters = filters
         self._scorers = scorers
-        self._stamps = [each.stamp for each in class_keys if each.stamp is not None]
+        self._generations = [each.generation for each in class_keys if each.generation is not None]
         self._counts: list[NodeCounts] = list({id(c): c for each in class_keys for c in each.counts}.values())
         fixed = fixed_classes.of([codes for each in class_keys for codes in each.codes])
         self.usable = fixed is not None
@@ -79,7 +79,7 @@ class ClassAnswers:
             self._fixed, self._fixed_list, self._fixed_count = fixed
         self._cursor = -1  # how much of the log of changes is known; −1: nothing
         self._classes: dict[tuple[int, ...], int] = {}
-        self._stamp: Hashable = None
+        self._generation: Hashable = None
         self._table: Floats = np.empty(0)  # the score of each class; −inf: refused
         self._scores: list[float] = []  # the same as a list
         self._changes = 0  # grows when a class gains its first candidate or loses its last, or a node becomes one
@@ -123,14 +123,14 @@ class ClassAnswers:
             parts.append(own)
         self._class_of: Index = numbers if numbers is not self._fixed else numbers.copy()
         self._is_candidate: Bools = key > _NOTHING
-        self._held: list[int] = np.bincount(self._class_of[self._is_candidate], minlength=size).tolist()
+        self._sizes: list[int] = np.bincount(self._class_of[self._is_candidate], minlength=size).tolist()
         representative = np.zeros(size, np.int64)
         representative[self._class_of] = np.arange(len(self._class_of))
         self._representative: list[int] = representative.tolist()
         identities = zip(*(part[representative].tolist() for part in parts), strict=True)
         self._classes = {identity: node_class for node_class, identity in enumerate(identities)}
         self._scores = []
-        self._stamp = None
+        self._generation = None
 
     def _move(self, node: int, candidate: bool) -> None:
         """Finds the class of a changed node, and counts it there if it is a candidate."""
@@ -138,37 +138,37 @@ class ClassAnswers:
         new = self._classes.get(identity)
         if new is None:
             new = self._classes[identity] = len(self._classes)
-            self._held.append(0)
+            self._sizes.append(0)
             self._representative.append(node)
             self._changes += 1
-        old, held = int(self._class_of[node]), self._held
+        old, sizes = int(self._class_of[node]), self._sizes
         was = bool(self._is_candidate[node])
         if was != candidate:
             self._changes += 1
             self._is_candidate[node] = candidate
         if was:
-            held[old] -= 1
-            self._changes += held[old] == 0
+            sizes[old] -= 1
+            self._changes += sizes[old] == 0
         if candidate:
-            self._changes += held[new] == 0
-            held[new] += 1
+            self._changes += sizes[new] == 0
+            sizes[new] += 1
         self._class_of[node] = new
 
     # --- the score of each class
 
     def _refresh(self) -> bool:
         """Computes the scores of the classes again if something has changed; returns whether a score has."""
-        held = self._held
-        stamp = (
+        sizes = self._sizes
+        generation = (
             self._changes,
-            tuple([ask() for ask in self._stamps]),
-            tuple(held) if self._filters and self._scorers else None,  # a filter may refuse some of the candidates
+            tuple([ask() for ask in self._generations]),
+            tuple(sizes) if self._filters and self._scorers else None,  # a filter may refuse some of the candidates
         )
-        if stamp == self._stamp:
+        if generation == self._generation:
             return False
-        self._stamp = stamp
-        present = [node_class for node_class, count in enumerate(held) if count]
-        scores = [_NOTHING] * len(held)
+        self._generation = generation
+        present = [node_class for node_class, count in enumerate(sizes) if count]
+        scores = [_NOTHING] * len(sizes)
         if present:
             for node_class, score in zip(present, self._evaluate(present), strict=True):
                 scores[node_class] = score
@@ -181,7 +181,7 @@ class ClassAnswers:
         """Asks the terms about one node of each of these classes."""
         task: Task = self._task
         view = self._nodes.some(np.array([self._member(node_class) for node_class in present]))
-        candidates: Index = np.array([self._held[node_class] for node_class in present])
+        candidates: Index = np.array([self._sizes[node_class] for node_class in present])
         for term in self._filters:
             candidates[term.filter(task, view).code > 0] = 0
         at = candidates > 0

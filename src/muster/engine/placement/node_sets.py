@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING
 
 from muster.engine.core.hooks import NodeSet, NodeSetError, NodeSets, Plugin, Reason
 from muster.engine.core.jobs import Job, Task
 from muster.engine.core.subgroups import SubGroup
+from muster.engine.core.values import LazyNodeSets
 
 if TYPE_CHECKING:
     from muster.engine.core.session import Session
@@ -75,7 +76,7 @@ def _ask(
     return plugin.group_sets(job, group, tasks, nodes)
 
 
-class _Chain(Sequence[NodeSet]):
+class _Chain(LazyNodeSets):
     """Several answers as one sequence, computed on access."""
 
     def __init__(self, parts: list[Sequence[NodeSet]]) -> None:
@@ -86,12 +87,3 @@ class _Chain(Sequence[NodeSet]):
 
     def __iter__(self) -> Iterator[NodeSet]:
         return chain.from_iterable(self._parts)
-
-    @overload
-    def __getitem__(self, at: int) -> NodeSet: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> list[NodeSet]: ...
-
-    def __getitem__(self, at: int | slice) -> NodeSet | list[NodeSet]:
-        return list(self)[at]

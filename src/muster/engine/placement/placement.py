@@ -304,6 +304,13 @@ class Placement:
                 return False
         return True
 
+    def might_ever_fit(self, task: Task) -> bool:
+        """Returns whether some node could take the task if nothing ran there."""
+        able = self.answers(task).curable
+        for row, amount in self.nodes.axis.needs(task.shape.amounts):
+            able = able & (self.nodes.alloc[row] >= amount)
+        return bool(able.any())
+
     def most_copies(self, task: Task) -> int:
         """Returns a bound for the number of such tasks that the nodes can hold, now or once capacity is released."""
         at, most = self._copies.get(task.shape.id, (-1, 0))

@@ -1,7 +1,7 @@
 """Evaluates single columns in plain Python: for few columns, calling NumPy takes many times as long as the arithmetic.
 
-Terms offer functions for this (`NodeFilter.column_filter` or `one_node_filter`, `NodeScorer.column_score` or
-`one_node_score`) that compute, bit by bit, what `filter` and `raw` compute for many columns.
+Terms offer functions for this (`NodeFilter.one_node_filter`, `NodeScorer.one_node_score`) that compute, bit by bit,
+what `filter` and `raw` compute for many columns.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from muster.engine.core.axis import SHARED, Rows
 from muster.engine.core.hooks import Bools, Floats, NodeFilter, NodeScorer
 from muster.engine.core.jobs import Task
-from muster.engine.core.node_hooks import ColumnFilter, ColumnScore, OneNodeFilter, OneNodeScore
+from muster.engine.core.node_hooks import OneNodeFilter, OneNodeScore
 from muster.engine.core.nodes import MoveKind, Nodes
 
 MOST = 16  # columns that are evaluated one by one
@@ -47,13 +47,12 @@ class SingleColumns:
     """The key and the score of single nodes for tasks of one signature."""
 
     __slots__ = (
-        "_capacity_filters", "_filters", "_lists", "_needs", "_node_filters", "_nodes", "_scores", "_static", "size",
+        "_capacity_filters", "_filters", "_lists", "_needs", "_nodes", "_scores", "_static", "size",
     )  # fmt: skip
 
     def __init__(
         self, nodes: Nodes, lists: ColumnLists, needs: Sequence[tuple[int, int]], static: Bools | None,
-        filters: Sequence[ColumnFilter], capacity_filters: Sequence[ColumnFilter],
-        node_filters: Sequence[OneNodeFilter], scores: Sequence[tuple[ColumnScore | None, OneNodeScore | None]],
+        filters: Sequence[OneNodeFilter], capacity_filters: Sequence[OneNodeFilter], scores: Sequence[OneNodeScore],
     ) -> None:  # fmt: skip
         """`static`: None if all nodes pass the static filters; `capacity_filters`: see `ColumnAnswers.evaluate`."""
         self._nodes = nodes
@@ -62,7 +61,6 @@ class SingleColumns:
         self._static = static
         self._filters = filters
         self._capacity_filters = capacity_filters
-        self._node_filters = node_filters
         self._scores = scores
         self.size = nodes.axis.size  # the rows of an account for which the functions were made
 
@@ -90,20 +88,14 @@ class SingleColumns:
             if (now and rows[row] < amount) or ((pipelined or not now) and rows[size + row] < amount):
                 return False
         for passes in self._filters:
-            if not passes(rows, alloc, kind):
+            if not passes(node, rows, alloc, kind):
                 return False
-        for accepts in self._node_filters:
-            if not accepts(node, kind):
-                return False
-        return not (now and pipelined) or all(passes(rows, alloc, kind) for passes in self._capacity_filters)
+        return not (now and pipelined) or all(passes(node, rows, alloc, kind) for passes in self._capacity_filters)
 
     def _sum(self, node: int, rows: list[int], alloc: list[int], kind: MoveKind) -> float:
         total = -0.0  # added to the first part, it changes nothing
-        for of_column, of_node in self._scores:
-            if of_column is not None:
-                total += of_column(rows, alloc)
-            elif of_node is not None:
-                total += of_node(node, kind)
+        for score in self._scores:
+            total += score(node, rows, alloc, kind)
         return total
 
 
@@ -111,29 +103,25 @@ def single_columns(
     task: Task, nodes: Nodes, lists: ColumnLists, needs: Sequence[tuple[int, int]], static: Bools | None,
     node_filters: Sequence[NodeFilter], scorers: Sequence[tuple[NodeScorer, Floats | None]],
 ) -> SingleColumns | None:  # fmt: skip
-    """Returns None if a term has no function for single columns, or a resource shares its row with others."""
+    """Returns None if a term has no function for single nodes, or a resource shares its row with others."""
     if any(key >= SHARED for key, _ in needs):
         return None
-    filters: list[ColumnFilter] = []
-    capacity_filters: list[ColumnFilter] = []
-    of_node: list[OneNodeFilter] = []
+    filters: list[OneNodeFilter] = []
+    capacity_filters: list[OneNodeFilter] = []
     for term in node_filters:
-        if (passes := term.column_filter(task, nodes)) is not None:
-            (capacity_filters if needs and term.capacity else filters).append(passes)
-        elif (accepts := term.one_node_filter(task)) is not None:
-            of_node.append(accepts)
-        else:
+        passes = term.one_node_filter(task, nodes)
+        if passes is None:
             return None
-    scores: list[tuple[ColumnScore | None, OneNodeScore | None]] = []
+        (capacity_filters if needs and term.capacity else filters).append(passes)
+    scores: list[OneNodeScore] = []
     for scorer, raw in scorers:
-        function = scorer.column_score(task, nodes) if raw is None else None
-        score = _kept(raw) if raw is not None else scorer.one_node_score(task)
-        if function is None and score is None:
+        score = scorer.one_node_score(task, nodes) if raw is None else _kept(raw)
+        if score is None:
             return None
-        scores.append((function, score))
-    return SingleColumns(nodes, lists, needs, static, filters, capacity_filters, of_node, scores)
+        scores.append(score)
+    return SingleColumns(nodes, lists, needs, static, filters, capacity_filters, scores)
 
 
 def _kept(raw: Floats) -> OneNodeScore:
-    """The score of answers that never change."""
-    return lambda node, kind: raw.item(node)
+    """Returns the score of answers that never change."""
+    return lambda node, rows, alloc, kind: raw.item(node)

@@ -7,9 +7,10 @@ same, calls a function at the numbers of interest. A cycle that nobody observes 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Struct
 
 from muster.engine.core.hooks import NodeSet
 from muster.engine.core.jobs import Job, Status, Task
@@ -31,8 +32,7 @@ class TurnKind(IntEnum):
     CLAIM = 5  # evictions are considered for the pod's job
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(Struct, frozen=True):
     """The moment of a turn: nothing of what the turn decides has happened yet."""
 
     kind: TurnKind

@@ -36,7 +36,7 @@ _OWNERS = {("apps", "ReplicaSet"), ("apps", "StatefulSet"), ("", "ReplicationCon
 
 
 class PodClass:
-    """Pods that every selector and every pod rule treats alike. `matched_by`: the selections that match them."""
+    """Pods that every selector and every pod rule treats equal. `matched_by`: the selections that match them."""
 
     __slots__ = ("count_by_node", "counted", "feeds", "id", "matched_by", "rules", "terminating")
 
@@ -91,13 +91,13 @@ class PodIndex(Ledger):
 
     @property
     def has_no_rules(self) -> bool:
-        """No pod in the cluster asks anything about other pods."""
+        """Returns whether no pod in the cluster has a rule about other pods."""
         if self._open is None:
             self._open = self._build()
         return not self._open
 
     def signature(self, task: Task) -> int | None:
-        """For `Plugin.signature`: tasks of one pod class get the same answers."""
+        """Returns the pod class for `Plugin.signature`: tasks of one pod class get the same answers."""
         return None if self.has_no_rules else self.pod_class(task).id
 
     def pod_class(self, task: Task) -> PodClass:
@@ -112,19 +112,19 @@ class PodIndex(Ledger):
     def matching(
         self, selection: Selection, key: str | None, eligible: Bools | None = None, *, staying: bool = False
     ) -> Tally:
-        """Pods that the selection matches, per domain of the label (None: per node), on eligible nodes only."""
+        """Returns the pods that the selection matches, per domain of the label (None: per node), on eligible nodes."""
         return self._tally(("match", selection.id), key, eligible, staying)
 
     def with_anti_affinity(self, selection: int, key: str, *, staying: bool = False) -> Tally:
-        """Pods with this required anti-affinity term."""
+        """Returns the pods with this required anti-affinity term."""
         return self._tally(("anti-affinity", selection, key), key, None, staying)
 
     def preference_weights(self, selection: int, key: str) -> Tally:
-        """The weights with which pods attract the pods that the selection matches."""
+        """Returns the weights with which pods attract the pods that the selection matches."""
         return self._tally(("pull", selection, key), key)
 
     def with_affinity(self, selection: int, key: str) -> Tally:
-        """Pods with this required affinity term."""
+        """Returns the pods with this required affinity term."""
         return self._tally(("require", selection, key), key)
 
     def domains(self, key: str | None) -> LabelDomains:
@@ -136,11 +136,11 @@ class PodIndex(Ledger):
         return found
 
     def required(self, task: Task) -> Bools:
-        """The nodes that the pod's node selector and required node affinity accept."""
+        """Returns the nodes that the pod's node selector and required node affinity accept."""
         return self._required.of(task.shape, self.nodes)
 
     def tolerated(self, task: Task) -> Bools:
-        """The nodes without a NoSchedule or NoExecute taint that the pod does not tolerate."""
+        """Returns the nodes without a NoSchedule or NoExecute taint that the pod does not tolerate."""
         tolerated: Bools = self._tolerations.of(task.shape, self.nodes).refused == 0
         return tolerated
 
@@ -194,17 +194,17 @@ class PodIndex(Ledger):
             if asks(shape.spec):
                 self._asking[shape.id] = label_keys(shape.spec)
         # All terms must be known before the first pod is matched against them.
-        for alike in self._pods:
-            if alike.example.shape.id in self._asking or not alike.example.pod.spec.node_name:
-                self._rules_of(alike.example)
+        for equal in self._pods:
+            if equal.example.shape.id in self._asking or not equal.example.pod.spec.node_name:
+                self._rules_of(equal.example)
         if not self._rules:
             return False
-        for alike in self._pods:
-            if alike.count_by_node:
-                pod_class = self._find_class(alike.example)
+        for equal in self._pods:
+            if equal.count_by_node:
+                pod_class = self._find_class(equal.example)
                 self.any_terminating = self.any_terminating or pod_class.terminating
                 if pod_class.counted:
-                    _add(pod_class.count_by_node, alike.count_by_node)
+                    _add(pod_class.count_by_node, equal.count_by_node)
         self._open = True
         for move in self._early:
             self._moved(*move)

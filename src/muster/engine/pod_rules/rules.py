@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from muster.engine.pod_rules.selections import Selection, Selections, with_label_keys
 from muster.model.core import PodAffinity, PodAffinityTerm, PodSpec, TopologySpreadConstraint
 from muster.model.meta import LabelSelector
@@ -16,8 +18,7 @@ ZONE = "topology.kubernetes.io/zone"
 Term = tuple[Selection, str]  # which pods, and the node label within whose value they are near
 
 
-@dataclass(frozen=True, slots=True)
-class SpreadConstraint:
+class SpreadConstraint(Struct, frozen=True):
     """A spread constraint. `selection` None: its selector is absent and matches no pod."""
 
     key: str

@@ -7,9 +7,9 @@ without such a node does not count, though a node may be in it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from muster.engine.core.hooks import Batch, Bools
@@ -22,8 +22,7 @@ from muster.engine.pod_rules.tally import LabelDomains, Tally
 LABEL, SKEW = 1, 2  # why a node is refused: it misses the label; its domain has too many
 
 
-@dataclass(frozen=True, slots=True)
-class SpreadCounts:
+class SpreadCounts(Struct, frozen=True):
     """One constraint with what it counts. `tally` None: its selector counts no pod."""
 
     constraint: SpreadConstraint
@@ -32,7 +31,7 @@ class SpreadCounts:
     present: NDArray[np.int64]  # the domains with a node that counts
 
     def refusals(self, me: int) -> NDArray[np.uint16]:
-        """Per domain: 0 or why one more pod may not go there; `me`: 1 if the pod counts itself."""
+        """Returns per domain 0, or why one more pod may not go there; `me`: 1 if the pod counts itself."""
         c = self.constraint
         table = np.zeros(self.domains.absent + 1, np.uint16)
         if self.tally is None:
@@ -57,7 +56,7 @@ def class_key_of_domains(spreadings: Sequence[SpreadCounts]) -> ClassKey:
     """Nodes differ by their domains: a constraint that must hold compares the counts of all of them."""
     tallies = [s.tally for s in spreadings if s.tally is not None]
     codes = tuple(s.domains.codes for s in spreadings)
-    return ClassKey(codes, stamp=lambda: tuple([tally.version for tally in tallies]))
+    return ClassKey(codes, generation=lambda: tuple([tally.version for tally in tallies]))
 
 
 class SpreadIndex:
@@ -72,7 +71,7 @@ class SpreadIndex:
         self._every: Bools = np.ones(len(index.nodes), np.bool_)
 
     def hard(self, task: Task, pod_class: PodClass) -> list[SpreadCounts]:
-        """The constraints that must hold."""
+        """Returns the constraints that must hold."""
         found = self._hard.get(pod_class.rules.id)
         if found is None:
             labelled = self._labelled(pod_class.rules.hard)
@@ -81,7 +80,7 @@ class SpreadIndex:
         return found
 
     def soft(self, task: Task, pod_class: PodClass) -> list[SpreadCounts]:
-        """The constraints that are scored. By hostname each node is counted by itself, whether it counts or not."""
+        """Returns the constraints that are scored. By hostname all nodes count for themselves, eligible or not."""
         found = self._soft.get(pod_class.rules.id)
         if found is None:
             labelled = self.scored(pod_class)
@@ -93,7 +92,7 @@ class SpreadIndex:
         return found
 
     def scored(self, pod_class: PodClass) -> Bools:
-        """The nodes that are scored. kube-scheduler: its default constraints do not require their labels."""
+        """Returns the nodes that are scored. kube-scheduler: its default constraints do not require their labels."""
         found = self._scored.get(pod_class.rules.id)
         if found is None:
             found = self._labelled(() if pod_class.rules.by_default else pod_class.rules.soft)

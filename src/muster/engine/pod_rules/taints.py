@@ -7,10 +7,10 @@ keys that it tolerates, and taken by number.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from muster.engine.core.hooks import Bools, Reason
@@ -26,8 +26,7 @@ CORDONED = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _encode = msgspec.msgpack.Encoder().encode
 
 
-@dataclass(frozen=True, slots=True)
-class TolerationResult:
+class TolerationResult(Struct, frozen=True):
     """Which taints of every node a pod does not tolerate."""
 
     refused: NDArray[np.uint16]  # 0: nothing keeps it off; k: `reasons[k-1]` does, the node's first such taint

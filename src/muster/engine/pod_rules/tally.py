@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from muster.engine.core.hooks import Bools
@@ -46,14 +46,14 @@ class LabelDomains:
 
     @property
     def labelled_codes(self) -> Codes:
-        """Per node 1 if it has the label, or 0; always the same array."""
+        """Returns per node 1 if it has the label, or 0; always the same array."""
         if self._labelled_codes is None:
             self._labelled_codes = self.labelled.astype(np.int64)
         return self._labelled_codes
 
     @property
     def narrow(self) -> bool:
-        """No two nodes have the same value."""
+        """Returns whether no two nodes have the same value."""
         if self._narrow is None:
             self._narrow = bool((np.bincount(self.codes, minlength=self.absent + 1)[: self.absent] <= 1).all())
         return self._narrow
@@ -151,5 +151,5 @@ def class_key_of_tallies(tallies: Iterable[Tally]) -> ClassKey:
     return ClassKey(
         codes=tuple(tally.domains.codes for tally in wide),
         counts=tuple(tally for tally in distinct if tally.domains.narrow),
-        stamp=(lambda: tuple([tally.version for tally in wide])) if wide else None,
+        generation=(lambda: tuple([tally.version for tally in wide])) if wide else None,
     )

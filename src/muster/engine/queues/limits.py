@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from muster.engine.core.jobs import Queue
 from muster.engine.core.resources import ALWAYS
 from muster.model.quantity import display
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """Where a queue's real capability comes from."""
 
     offered: Mapping[str, int]  # what the queue shares with the others

@@ -8,10 +8,10 @@ the volume as taken. A reservation counts the pods that use it, so undoing a pla
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from muster.engine.core.hooks import Bools, Index, Ledger
@@ -22,7 +22,6 @@ from muster.engine.volumes.volume_match import Provisioner, VolumeMatcher
 from muster.engine.volumes.volume_topology import VolumeTopology, zones_of
 from muster.engine.volumes.volume_usage import VolumeUsage, disks_of
 from muster.model.meta import Object
-from muster.model.pod_states import is_terminating
 from muster.model.storage import PersistentVolume
 
 if TYPE_CHECKING:
@@ -33,16 +32,14 @@ if TYPE_CHECKING:
 FITS, NODE_AFFINITY, NO_VOLUME, NO_STORAGE, VOLUME_GONE = range(5)
 
 
-@dataclass(frozen=True, slots=True)
-class AssumedBinding:
+class AssumedBinding(Struct, frozen=True):
     """The binding of an unbound claim in this cycle: to a volume, or to be provisioned for a node."""
 
     volume: str = ""
     node: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimFit:
+class ClaimFit(Struct, frozen=True):
     """Where the claims of a pod can be bound: a code per node, and per claim its volume (−1: to be provisioned)."""
 
     code: NDArray[np.uint16]
@@ -58,13 +55,15 @@ def volume_signature(task: Task) -> Hashable | None:
 
 class VolumeBinder(Ledger):
     def __init__(self, session: Session) -> None:
+        self._state = session.state
+        self._state.volume_usage.limit_changes(session.state)
         self.nodes = session.state.nodes
         self.objects: Mapping[str, Mapping[str, Object]] = session.state.objects
         self.claims = VolumeClaims(self.objects)
         self.assumed: dict[str, AssumedBinding] = {}  # by claim key
         self._users: dict[str, int] = {}  # claim key → pods that use it
         self._claims_of: dict[str, list[str]] = {}  # pod key → its claims
-        self._kinds: dict[int, tuple[bool, bool]] = {}  # shape → (has claims, has disks)
+        self._has: dict[int, tuple[bool, bool]] = {}  # shape → (has claims, has disks)
         self._pod_claims: dict[str, PodClaims] = {}  # by pod key
         self._found: dict[tuple[int, Hashable], ClaimFit] = {}  # void when a reservation changes
         self._topology: VolumeTopology | None = None
@@ -75,13 +74,13 @@ class VolumeBinder(Ledger):
 
     # --- what a pod has
 
-    def kinds(self, shape: Shape) -> tuple[bool, bool]:
+    def has(self, shape: Shape) -> tuple[bool, bool]:
         """Returns whether such a pod has claims, or disks that its spec names."""
-        known = self._kinds.get(shape.id)
+        known = self._has.get(shape.id)
         if known is None:
             volumes = shape.spec.volumes
             has_claims = any(claim_name("", v) is not None for v in volumes) if volumes else False
-            known = self._kinds[shape.id] = (has_claims, bool(volumes) and bool(disks_of(shape.spec)))
+            known = self._has[shape.id] = (has_claims, bool(volumes) and bool(disks_of(shape.spec)))
         return known
 
     def of(self, task: Task) -> PodClaims:
@@ -127,12 +126,12 @@ class VolumeBinder(Ledger):
         return found if isinstance(found, PersistentVolume) else None
 
     def volume_name(self, claim: VolumeClaim) -> str:
-        """The volume the claim is bound to, or is to be bound to since this cycle; "" = none yet."""
+        """Returns the volume that the claim is bound to, or will be since this cycle; "" if there is none yet."""
         assumed = self.assumed.get(claim.key)
         return assumed.volume if assumed is not None else claim.object.spec.volume_name
 
     def is_assumed(self, task: Task) -> bool:
-        """Whether all claims of the pod have a binding or an assumed binding."""
+        """Returns whether all claims of the pod have a binding or an assumed binding."""
         return all(claim.key in self.assumed for claim in self.of(task).delayed)
 
     @property
@@ -156,27 +155,16 @@ class VolumeBinder(Ledger):
         return self._provision
 
     def use(self, kind: MoveKind = MoveKind.ALLOCATE) -> VolumeUsage:
-        """What pods use: for a pod that is promised what comes free (PIPELINE) without those that are terminating.
+        """Returns what pods use; for a pod that is promised what comes free (PIPELINE), without terminating pods.
 
         Made when it is first asked for, which is before the first move that it would count.
         """
         if self._use is None or self._staying is None:
-            there = [(task, node) for node, tasks in enumerate(self.nodes.on) for task in tasks.values()]
-            there = [(task, node) for task, node in there if self._uses(task.shape)]
-            staying = [(task, node) for task, node in there if not is_terminating(task.pod)]
-            self._use = self._staying = self._used_by(there)
-            if len(staying) < len(there):
-                self._staying = self._used_by(staying)
+            self._use, self._staying = self._state.volume_usage.update(self._state, self.claims, self._uses)
         return self._staying if kind == MoveKind.PIPELINE else self._use
 
-    def _used_by(self, pods: list[tuple[Task, int]]) -> VolumeUsage:
-        use = VolumeUsage(self.nodes, self.objects, self.claims)
-        for task, node in pods:
-            use.add(task, node, 1)
-        return use
-
     def _uses(self, shape: Shape) -> bool:
-        return bool(shape.spec.volumes) and True in self.kinds(shape)
+        return bool(shape.spec.volumes) and True in self.has(shape)
 
     # --- where its claims can be bound
 
@@ -222,7 +210,7 @@ class VolumeBinder(Ledger):
         return ClaimFit(code.astype(np.uint16), made + matched)
 
     def _reached(self, claims: list[VolumeClaim]) -> tuple[Bools, Bools]:
-        """Nodes that do not reach the volumes these claims are bound to; nodes where a volume was missed first."""
+        """Returns the nodes that do not reach these claims' volumes, and the nodes where a volume was missed first."""
         apart = np.zeros(len(self.nodes), np.bool_)
         for claim in claims:
             volume = self.volume(self.volume_name(claim))
@@ -244,9 +232,10 @@ class VolumeBinder(Ledger):
             return
         now, later = self.use(), self.use(MoveKind.PIPELINE)
         for task, node in zip(move.tasks, move.nodes, strict=True):
-            now.add(task, node, sign)
+            volumes = now.of(task, node)
+            now.add(volumes, node, sign)
             if later is not now:
-                later.add(task, node, sign)
+                later.add(volumes, node, sign)
             if move.kind == MoveKind.EVICT:
                 continue  # the claims of a running pod stay bound
             if sign > 0:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from muster.engine.core.hooks import Reason
 from muster.engine.core.jobs import Task
 from muster.model.core import Volume
@@ -25,8 +27,7 @@ _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 UNBOUND = Reason("claim-unbound", "pod has unbound immediate PersistentVolumeClaims", resolvable=False)
 
 
-@dataclass(frozen=True, slots=True)
-class VolumeClaim:
+class VolumeClaim(Struct, frozen=True):
     """A PersistentVolumeClaim and what matching reads of it."""
 
     key: str  # ns/name

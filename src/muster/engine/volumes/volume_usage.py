@@ -57,28 +57,49 @@ def disks_of(spec: PodSpec) -> list[Disk]:
     return disks
 
 
+class PodVolumes(NamedTuple):
+    """What a pod uses on its node."""
+
+    claims: list[str]
+    disks: list[Disk]
+    attached: list[tuple[str, str]]  # driver, handle
+
+
 class VolumeUsage:
     def __init__(self, nodes: Nodes, objects: Mapping[str, Mapping[str, Object]], claims: VolumeClaims) -> None:
         self.nodes = nodes
-        self.claims = claims
         self.users: dict[str, int] = {}  # claim key → pods on nodes that use it
         self.disks: dict[tuple[str, ...], dict[int, list[int]]] = {}  # disk → node → [pods, pods that do not share]
         self.attached: dict[tuple[str, str], dict[int, int]] = {}  # (driver, handle) → node → pods
         self.count: dict[str, Index] = {}  # driver → attached volumes per node
-        self._volumes = objects.get("PersistentVolume", {})
-        self._csi_nodes = objects.get("CSINode", {})
         self._limits: dict[str, Index] | None = None
         self._migrated: dict[str, Bools] = {}
+        self.read_from(objects, claims)
 
-    def add(self, task: Task, node: int, sign: int) -> None:
-        """The pod comes to the node (+1) or leaves it (−1)."""
-        for volume in task.pod.spec.volumes:
-            if volume.persistent_volume_claim is not None:
-                key = f"{task.namespace}/{volume.persistent_volume_claim.claim_name}"
-                self.users[key] = self.users.get(key, 0) + sign
-                if not self.users[key]:
-                    del self.users[key]
-        for disk in disks_of(task.shape.spec):
+    def read_from(self, objects: Mapping[str, Mapping[str, Object]], claims: VolumeClaims) -> None:
+        """What pods attach is read from these objects from now on. The CSINodes must be those that it began with."""
+        self.claims = claims
+        self._volumes = objects.get("PersistentVolume", {})
+        self._csi_nodes = objects.get("CSINode", {})
+
+    def of(self, task: Task, node: int) -> PodVolumes:
+        """Returns what the pod uses on this node."""
+        named = (volume.persistent_volume_claim for volume in task.pod.spec.volumes)
+        attached = [
+            (one.driver, one.handle)
+            for one in self.attachable(task)
+            if not one.plugin or self.migrated(one.plugin)[node]
+        ]
+        claims = [f"{task.namespace}/{claim.claim_name}" for claim in named if claim is not None]
+        return PodVolumes(claims, disks_of(task.shape.spec), attached)
+
+    def add(self, volumes: PodVolumes, node: int, sign: int) -> None:
+        """A pod with these volumes comes to the node (+1) or leaves it (−1)."""
+        for key in volumes.claims:
+            self.users[key] = self.users.get(key, 0) + sign
+            if not self.users[key]:
+                del self.users[key]
+        for disk in volumes.disks:
             on = self.disks.setdefault(disk.identity, {})
             pods = on.setdefault(node, [0, 0])
             pods[0] += sign
@@ -87,9 +108,8 @@ class VolumeUsage:
                 del on[node]
                 if not on:
                     del self.disks[disk.identity]
-        for attached in self.attachable(task):
-            if not attached.plugin or self.migrated(attached.plugin)[node]:
-                self._attach((attached.driver, attached.handle), node, sign)
+        for attached in volumes.attached:
+            self._attach(attached, node, sign)
 
     def _attach(self, volume: tuple[str, str], node: int, sign: int) -> None:
         on = self.attached.setdefault(volume, {})

@@ -64,7 +64,7 @@ class EvictionQueue:
         self._requests: dict[tuple[str, Ref], EvictionRequest] = {}  # by rule and application
         self._served = 0
         self._last_served: dict[str | Ref, int] = {}  # namespaces and applications → the number of the last eviction
-        self._leaving: dict[Ref, frozenset[str]] = {}  # application → uids
+        self._to_evict: dict[Ref, frozenset[str]] = {}  # application → uids
         self._granted: dict[str, Granted] = {}  # by the pod's uid
         self._reported: dict[Ref, str] = {}  # application → the last reported blocker
 
@@ -92,17 +92,17 @@ class EvictionQueue:
         return granted.time + EVICTION_ASSUMED_S > self._store.clock.now()
 
     def announced(self, ref: Ref) -> frozenset[str]:
-        """The uids of pods of the application that are about to be evicted."""
-        return self._leaving.get(ref, frozenset())
+        """Returns the uids of pods of the application that are about to be evicted."""
+        return self._to_evict.get(ref, frozenset())
 
     def announce(self, ref: Ref, uids: frozenset[str]) -> None:
         """Announces that these pods of the application are about to be evicted, so that other controllers do not change
         them.
         """
         if uids:
-            self._leaving[ref] = uids
+            self._to_evict[ref] = uids
         else:
-            self._leaving.pop(ref, None)
+            self._to_evict.pop(ref, None)
 
     def report_blocked(self, app: Object, blockers: Mapping[str, str]) -> None:
         """Reports once why the first of the pods (by key) cannot be evicted."""

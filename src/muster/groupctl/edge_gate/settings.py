@@ -7,6 +7,7 @@ from typing import Annotated
 
 from muster.process.settings import (
     APPLICATIONS,
+    TLS_KEY_FILE,
     ClusterSettings,
     Flag,
     ProbeSettings,
@@ -40,9 +41,7 @@ class GateSettings:
         "--tls-cert-file", is_path=True, metavar="FILE",
         help="The serving certificate (PEM). Default: one that muster creates.",
     )] = ""  # fmt: skip
-    tls_private_key_file: Annotated[str, Flag(
-        "--tls-private-key-file", is_path=True, metavar="FILE", help="Its key, if it is in a separate file.",
-    )] = ""  # fmt: skip
+    tls_private_key_file: Annotated[str, TLS_KEY_FILE] = ""
     names: Annotated[tuple[str, ...], Flag(
         "--name", metavar="HOST",
         help="A name or address in the certificate that muster creates. May be given several times.",

@@ -7,6 +7,8 @@ from typing import Annotated
 
 from muster.process.settings import (
     APPLICATIONS,
+    TLS_CERT_FILE,
+    TLS_KEY_FILE,
     ClusterSettings,
     Flag,
     LeaseSettings,
@@ -28,12 +30,8 @@ class ExtenderSettings:
         "--host", help="The address to listen on. Addresses other than loopback need HTTPS and --client-ca-file.",
     )] = "127.0.0.1"  # fmt: skip
     port: Annotated[int, port_flag("--port", metavar="N", help="The port; 0 chooses a free port.")]
-    tls_cert_file: Annotated[str, Flag(
-        "--tls-cert-file", is_path=True, metavar="FILE", help="Serve HTTPS with this certificate (PEM).",
-    )] = ""  # fmt: skip
-    tls_private_key_file: Annotated[str, Flag(
-        "--tls-private-key-file", is_path=True, metavar="FILE", help="Its key, if it is in a separate file.",
-    )] = ""  # fmt: skip
+    tls_cert_file: Annotated[str, TLS_CERT_FILE] = ""
+    tls_private_key_file: Annotated[str, TLS_KEY_FILE] = ""
     client_ca_file: Annotated[str, Flag(
         "--client-ca-file", is_path=True, metavar="FILE",
         help="Serve only clients with a certificate of this CA, such as kube-scheduler.",

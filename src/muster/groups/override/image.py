@@ -4,7 +4,9 @@ container runtimes accept."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 __all__ = ["COMPONENTS", "OPERATORS", "Image", "bad_value", "changed", "parse", "unusable"]
 
@@ -21,8 +23,7 @@ _PIECE = re.compile(r"[A-Za-z0-9._:/@+\[\]-]+")
 _LONGEST_NAME = 255
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
+class Image(Struct, frozen=True):
     """The components of an image reference; absent components are empty."""
 
     registry: str

@@ -5,10 +5,9 @@ name in values.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
 from muster.groups.membership import resolve
 from muster.groups.override.image import COMPONENTS, OPERATORS, bad_value
@@ -46,8 +45,7 @@ _SPEC = frozenset({
 })  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """The overriders of a rule, each with its path in the policy, and the group that the rule is applied for."""
 
     group: str

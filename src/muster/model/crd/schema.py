@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 import msgspec.inspect as inspect
+from msgspec import Struct
 
 from muster.model.meta import Condition, LabelSelectorRequirement, Object
 
@@ -25,8 +26,7 @@ QUANTITY: Schema = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """A rule in CEL, the message if it is broken, and the field below it that the message is about."""
 
     cel: str
@@ -68,7 +68,7 @@ def _struct(kind: inspect.StructType, demands: AllDemands) -> Schema:
         properties[name] = _merged(properties[name], more)
     for name in wanted.required:
         properties[name].pop("default", None)
-    schema: Schema = {"type": "object", "description": _said(kind.cls), "properties": properties}
+    schema: Schema = {"type": "object", "description": _description(kind.cls), "properties": properties}
     if wanted.required:
         schema["required"] = list(wanted.required)
     if wanted.rules:
@@ -121,7 +121,7 @@ def _union(kind: inspect.UnionType, demands: AllDemands) -> Schema:
     return _value(members[0], demands)
 
 
-def _said(cls: type) -> str:
+def _description(cls: type) -> str:
     """Returns the first paragraph of the type's docstring."""
     return " ".join((cls.__doc__ or "").strip().split("\n\n")[0].split())
 
@@ -173,8 +173,7 @@ SHARED: dict[type, Demands] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     """A column of `kubectl get`; columns of priority 1 are shown with -o wide only."""
 
     name: str

@@ -133,9 +133,8 @@ class GpuShare(Plugin, NodeFilter, NodeScorer, Ledger, DevicePicker, SharedDevic
 
     def filter(self, task: Task, nodes: NodeView) -> Verdict:
         """Evaluates both filters: what is free counts where the node could serve the pod if it were empty."""
-        first, then = (term.filter(task, nodes) for term in self._filters)
-        code = np.where(first.code > 0, first.code, np.where(then.code > 0, len(first.reasons) + 1, 0))
-        return Verdict(code.astype(np.uint16), [*first.reasons, *then.reasons])
+        first, second = (term.filter(task, nodes) for term in self._filters)
+        return first.then(second)
 
     def raw(self, task: Task, nodes: NodeView) -> Floats:
         return self._scorers[0].raw(task, nodes)
@@ -173,12 +172,12 @@ class GpuShare(Plugin, NodeFilter, NodeScorer, Ledger, DevicePicker, SharedDevic
         return self.request(task).gpus > 0
 
     def devices(self, task: Task) -> list[int] | None:
-        held = self.gpus.held.get(task.key)
-        return list(held.ids) if held is not None else None
+        gpus_of_pod = self.gpus.of_pods.get(task.key)
+        return list(gpus_of_pod.ids) if gpus_of_pod is not None else None
 
     def shares(self, task: Task) -> dict[int, int] | None:
-        held = self.gpus.of(task)
-        return None if held is None else dict.fromkeys(held.ids, held.parts)
+        gpus_of_pod = self.gpus.of(task)
+        return None if gpus_of_pod is None else dict.fromkeys(gpus_of_pod.ids, gpus_of_pod.parts)
 
     def fragmentation(self) -> Fragmentation | None:
         state = self._state
@@ -193,10 +192,10 @@ class GpuShare(Plugin, NodeFilter, NodeScorer, Ledger, DevicePicker, SharedDevic
         return self.gpus.shared() or any(self.request(task).share for task in waiting(state))
 
     def effects(self, task: Task, node: int) -> list[Effect]:
-        held = self.gpus.held.get(task.key)
-        if held is None:
+        gpus_of_pod = self.gpus.of_pods.get(task.key)
+        if gpus_of_pod is None:
             return []
-        index = write_index(list(held.ids))
+        index = write_index(list(gpus_of_pod.ids))
         if self.request(task).volcano:
             return [Effect("annotations", task.key, {VOLCANO_INDEX: index, VOLCANO_TIME: str(self._now)})]
         return [Effect("annotations", task.key, {INDEX: index})]
@@ -218,7 +217,7 @@ class GpuShare(Plugin, NodeFilter, NodeScorer, Ledger, DevicePicker, SharedDevic
         if here is None:
             return None
         name, gpus, card = self.gpus.nodes.names[node], int(self.gpus.count[node]), int(self.gpus.card[node])
-        return GpuPicture(name, gpus, card, here.held)
+        return GpuPicture(name, gpus, card, here.of_pods)
 
     @classmethod
     def examine(cls, session: Session) -> list[Finding]:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from muster.engine.core.axis import Axis
@@ -37,8 +38,7 @@ Integers = NDArray[np.int64]
 RequestOf = Callable[[Task], GpuRequest]
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class PodGpus(Struct, frozen=True):
     """The GPUs of one pod, and the thousandths of each."""
 
     ids: tuple[int, ...]
@@ -49,7 +49,7 @@ class Held:
 class NodeGpus:
     """What was read of a node that has GPUs."""
 
-    held: dict[str, Held] = field(default_factory=dict)  # pod → its GPUs
+    of_pods: dict[str, PodGpus] = field(default_factory=dict)  # pod → its GPUs
     faults: list[tuple[str, str]] = field(default_factory=list)  # pod, why its annotations are not used
 
 
@@ -60,7 +60,7 @@ class Devices:
         self.generation = 0  # grows when all nodes are read anew
         self._seen: Integers = np.zeros(0, np.int64)
         self._read: dict[int, NodeGpus] = {}
-        self.held: dict[str, Held] = {}  # pods placed in this cycle, at once or later
+        self.of_pods: dict[str, PodGpus] = {}  # pods placed in this cycle, at once or later
         self.width = 1
         self.any = False  # whether a node has GPUs
         self._size(0)
@@ -85,10 +85,10 @@ class Devices:
         offered = np.where(offered > 0, offered, volcano)
         count = np.where(offered <= MOST_GPUS, offered, 0)
         width = int(count.max(initial=1))
-        if nodes is not self.nodes or width != self.width or self.held:
+        if nodes is not self.nodes or width != self.width or self.of_pods:
             self.nodes, self.width = nodes, width
             self._read.clear()
-            self.held.clear()
+            self.of_pods.clear()
             self._size(len(nodes))
             self.generation += 1
             changed = list(range(len(nodes)))
@@ -138,7 +138,7 @@ class Devices:
         self._sum_up(node)
 
     def _observe(self, here: NodeGpus, task: Task, node: int, ids: Sequence[int], parts: int) -> None:
-        here.held[task.key] = Held(tuple(ids), parts)
+        here.of_pods[task.key] = PodGpus(tuple(ids), parts)
         self.idle[node, ids] -= parts
         if task.status != Status.RELEASING:
             self.future[node, ids] -= parts
@@ -188,34 +188,34 @@ class Devices:
     def at(self, node: int) -> NodeGpus | None:
         return self._read.get(node)
 
-    def of(self, task: Task) -> Held | None:
+    def of(self, task: Task) -> PodGpus | None:
         """Returns the GPUs of a pod that is on a node, or was placed in this cycle."""
         here = self._read.get(task.node)
-        return self.held.get(task.key) or (here.held.get(task.key) if here is not None else None)
+        return self.of_pods.get(task.key) or (here.of_pods.get(task.key) if here is not None else None)
 
     def shared(self) -> bool:
         """Returns whether a pod on a node has a part of a GPU."""
-        return any(held.parts < GPU_PARTS for here in self._read.values() for held in here.held.values())
+        return any(gpus.parts < GPU_PARTS for here in self._read.values() for gpus in here.of_pods.values())
 
     # --- moves
 
     def take(self, task: Task, node: int, kind: MoveKind, ids: Sequence[int], parts: int) -> None:
         """The pod is placed on these GPUs, now or later."""
-        self.held[task.key] = Held(tuple(ids), parts)
+        self.of_pods[task.key] = PodGpus(tuple(ids), parts)
         self._add(node, kind, ids, -parts)
 
     def give_back(self, task: Task, node: int, kind: MoveKind) -> None:
         """The placement is undone."""
-        held = self.held.pop(task.key, None)
-        if held is not None:
-            self._add(node, kind, held.ids, held.parts)
+        gpus = self.of_pods.pop(task.key, None)
+        if gpus is not None:
+            self._add(node, kind, gpus.ids, gpus.parts)
 
     def evict(self, task: Task, node: int, sign: int) -> None:
         """A pod on the node is evicted (+1), or its eviction is undone (−1)."""
         here = self._read.get(node)
-        held = here.held.get(task.key) if here is not None else None
-        if held is not None:
-            self._add(node, MoveKind.PIPELINE, held.ids, sign * held.parts)
+        gpus = here.of_pods.get(task.key) if here is not None else None
+        if gpus is not None:
+            self._add(node, MoveKind.PIPELINE, gpus.ids, sign * gpus.parts)
 
     def _add(self, node: int, kind: MoveKind, ids: Sequence[int], parts: int) -> None:
         for i in ids:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from muster.engine.core.hooks import Picture
 from muster.engine.devices.fragmentation import GPU_PARTS
 from muster.model.markup import escape
-from muster.plugins.gpu_share.devices import Held
+from muster.plugins.gpu_share.devices import PodGpus
 
 _WIDTH = 20  # characters of a bar
 _COLOURS = ("#90caf9", "#ce93d8", "#a5d6a7", "#ffcc80", "#80cbc4", "#ef9a9a", "#b0bec5", "#e6ee9c")
@@ -27,7 +27,7 @@ class GpuPicture(Picture):
     node: str
     gpus: int
     card: int  # MiB, 0: not known
-    held: Mapping[str, Held]  # pod → its GPUs
+    of_pods: Mapping[str, PodGpus]  # pod → its GPUs
 
     @property
     def title(self) -> str:
@@ -73,7 +73,7 @@ class GpuPicture(Picture):
         )
 
     def _pods(self, gpu: int) -> list[tuple[str, int]]:
-        return [(pod, held.parts) for pod, held in sorted(self.held.items()) if gpu in held.ids]
+        return [(pod, gpus.parts) for pod, gpus in sorted(self.of_pods.items()) if gpu in gpus.ids]
 
     def _letters(self) -> dict[str, str]:
         """Names the pods a, b, c … in the order of their GPUs; after z they are numbered from a again."""

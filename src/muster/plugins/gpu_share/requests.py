@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
+
+from msgspec import Struct
 
 from muster.engine.core.jobs import Shape
 from muster.engine.devices.fragmentation import GPU_PARTS, MOST_GPUS
@@ -38,8 +39,7 @@ _DECIMAL = re.compile(r"\d{1,9}(\.\d{0,18})?|\.\d{1,18}", re.ASCII)
 _WHOLE = re.compile(r"\d{1,15}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class GpuRequest:
+class GpuRequest(Struct, frozen=True):
     """What a pod requests: so many GPUs, and of each so many thousandths, or so much memory."""
 
     gpus: int = 0

@@ -11,7 +11,7 @@ import numpy as np
 from muster.engine.core.jobs import Status, Task
 from muster.engine.core.nodes import Nodes
 from muster.engine.core.state import State
-from muster.engine.devices.fragmentation import GPU_PARTS, MOST_GPUS, FragmentTable, Kind, TypicalPod, typical_pods
+from muster.engine.devices.fragmentation import GPU_PARTS, MOST_GPUS, FragmentTable, GpuDemand, TypicalPod, typical_pods
 from muster.model.quantity import QuantityError, milli
 from muster.plugins.gpu_share.devices import Devices, Integers, RequestOf
 from muster.plugins.gpu_share.requests import MODEL, models_of
@@ -31,8 +31,8 @@ class Typical:
     def __init__(self, arguments: Arguments, request_of: RequestOf) -> None:
         self._request_of = request_of
         self._given = _listed(arguments)
-        self._by_node: dict[int, Counter[Kind]] = {}
-        self._total: Counter[Kind] = Counter()
+        self._by_node: dict[int, Counter[GpuDemand]] = {}
+        self._total: Counter[GpuDemand] = Counter()
         self._generation = -1
         self._table = FragmentTable((), ("",))
 
@@ -42,13 +42,13 @@ class Typical:
         models = tuple([value or "" for value in values])
         pods = self._given
         if pods is None:
-            pods = typical_pods(self._kinds(state, devices, changed))
+            pods = typical_pods(self._demands(state, devices, changed))
         if pods != self._table.pods or models != self._table.models:
             self._table = FragmentTable(pods, models)
         return self._table, codes.astype(np.int64)
 
-    def _kinds(self, state: State, devices: Devices, changed: Iterable[int]) -> Mapping[Kind, int]:
-        """Returns how many pods of each kind are on nodes; if none of them requests GPUs, also those that wait."""
+    def _demands(self, state: State, devices: Devices, changed: Iterable[int]) -> Mapping[GpuDemand, int]:
+        """Returns how many pods of each demand are on nodes; if none of them requests GPUs, also those that wait."""
         if self._generation != devices.generation:
             self._generation = devices.generation
             self._by_node.clear()
@@ -64,12 +64,12 @@ class Typical:
             return self._total
         card = int(devices.card.max(initial=0))
         waiting = (task for task in state.tasks.values() if task.status == Status.PENDING)
-        return self._total + Counter(self._kind(task, card) for task in waiting)
+        return self._total + Counter(self._demand(task, card) for task in waiting)
 
-    def _on(self, nodes: Nodes, node: int, card: int) -> Counter[Kind]:
-        return Counter(self._kind(task, card) for task in nodes.on[node].values())
+    def _on(self, nodes: Nodes, node: int, card: int) -> Counter[GpuDemand]:
+        return Counter(self._demand(task, card) for task in nodes.on[node].values())
 
-    def _kind(self, task: Task, card: int) -> Kind:
+    def _demand(self, task: Task, card: int) -> GpuDemand:
         request = self._request_of(task)
         parts = min(request.parts(card), GPU_PARTS) if request.gpus else 0
         return task.shape.amounts.get("cpu", 0), request.gpus, parts, models_of(task.shape)

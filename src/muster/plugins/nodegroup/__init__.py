@@ -12,10 +12,11 @@ evaluated once per queue and *class* of nodes (nodes in the same groups); each n
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from muster.engine.core.hooks import (
@@ -52,8 +53,7 @@ if TYPE_CHECKING:
 __all__ = ["NodeGroup"]
 
 
-@dataclass(frozen=True, slots=True)
-class Ruling:
+class Ruling(Struct, frozen=True):
     """An evaluated rule of a queue: per class of nodes the verdict and the points."""
 
     codes: NDArray[np.uint16]

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from muster.engine.core.axis import SHARED, Rows
 from muster.engine.core.hooks import Bools, Floats, Scope
 from muster.engine.core.jobs import Task
-from muster.engine.core.node_hooks import ColumnScore
-from muster.engine.core.nodes import Nodes, NodeView
+from muster.engine.core.node_hooks import OneNodeScore
+from muster.engine.core.nodes import MoveKind, Nodes, NodeView
 from muster.engine.core.resources import CPU, MEMORY
 from muster.engine.core.shares import LOAD, NONZERO, Ratio, Share, ShareScorer
 from muster.plugins.nodeorder.weighted import Weighted
@@ -77,15 +77,17 @@ class OfLoad(Weighted, ShareScorer):
     def score(self, task: Task, shares: Floats, nodes: NodeView) -> Floats:
         """Returns 0 to 100 in a new array."""
 
-    def column_score(self, task: Task, nodes: Nodes) -> ColumnScore | None:
+    def one_node_score(self, task: Task, nodes: Nodes) -> OneNodeScore | None:
         if not self.columns_only:
             return None
-        score, weight = self.of_column(task, nodes), self.weight
-        return score if weight == 1 or score is None else lambda rows, alloc: score(rows, alloc) * weight
+        score, weight = self.of_node(task, nodes), self.weight
+        if weight == 1 or score is None:
+            return score
+        return lambda node, rows, alloc, kind: score(node, rows, alloc, kind) * weight
 
     @abstractmethod
-    def of_column(self, task: Task, nodes: Nodes) -> ColumnScore | None:
-        """Returns `score` as a function of one column; None if a resource shares its row with others."""
+    def of_node(self, task: Task, nodes: Nodes) -> OneNodeScore | None:
+        """Returns `score` as a function of one node; None if a resource shares its row with others."""
 
     def mean(self, percent: Floats, nodes: NodeView) -> Floats:
         """Returns the mean of two percentages, which are rounded down and held within their limits, rounded down.
@@ -113,11 +115,11 @@ def _mean_of_column(cpu: int, memory: int, alloc: list[int]) -> float:
 class LeastRequested(OfLoad):
     term = "leastrequested"
 
-    def of_column(self, task: Task, nodes: Nodes) -> ColumnScore:
+    def of_node(self, task: Task, nodes: Nodes) -> OneNodeScore:
         cpu, memory = task.shape.nonzero
         loaded, floor = 4 * nodes.axis.size, math.floor
 
-        def score(rows: list[int], alloc: list[int]) -> float:
+        def score(node: int, rows: list[int], alloc: list[int], kind: MoveKind) -> float:
             offered_cpu, offered_memory = alloc[CPU], alloc[MEMORY]
             free_cpu = floor((offered_cpu - rows[loaded] - cpu) * 100.0 / (offered_cpu or 1.0))
             free_memory = floor((offered_memory - rows[loaded + 1] - memory) * 100.0 / (offered_memory or 1.0))
@@ -139,11 +141,11 @@ class LeastRequested(OfLoad):
 class MostRequested(OfLoad):
     term = "mostrequested"
 
-    def of_column(self, task: Task, nodes: Nodes) -> ColumnScore:
+    def of_node(self, task: Task, nodes: Nodes) -> OneNodeScore:
         cpu, memory = task.shape.nonzero
         loaded, floor = 4 * nodes.axis.size, math.floor
 
-        def score(rows: list[int], alloc: list[int]) -> float:
+        def score(node: int, rows: list[int], alloc: list[int], kind: MoveKind) -> float:
             used_cpu = floor((rows[loaded] + cpu) * 100.0 / (alloc[CPU] or 1.0))
             used_memory = floor((rows[loaded + 1] + memory) * 100.0 / (alloc[MEMORY] or 1.0))
             return _mean_of_column(min(used_cpu, 100), min(used_memory, 100), alloc)
@@ -173,13 +175,13 @@ class BalancedResource(OfLoad):
         asked = task.shape.amounts
         return any(asked.get(name) for name in ("cpu", "memory", GPU))
 
-    def of_column(self, task: Task, nodes: Nodes) -> ColumnScore | None:
+    def of_node(self, task: Task, nodes: Nodes) -> OneNodeScore | None:
         load = 3 * nodes.axis.size
         terms = self._requests(task, nodes)
         if terms[-1][0] >= SHARED:
             return None
 
-        def score_of_two(rows: list[int], alloc: list[int]) -> float:
+        def score_of_two(node: int, rows: list[int], alloc: list[int], kind: MoveKind) -> float:
             cpu, memory = alloc[CPU], alloc[MEMORY]
             if not cpu or not memory:
                 return 75  # a single share is even
@@ -187,7 +189,7 @@ class BalancedResource(OfLoad):
             then = _evenness_of_two(rows[load] + terms[0][1], cpu, rows[load + 1] + terms[1][1], memory)
             return (then - was + 150) // 2
 
-        def score(rows: list[int], alloc: list[int]) -> float:
+        def score(node: int, rows: list[int], alloc: list[int], kind: MoveKind) -> float:
             before: list[float] = []
             after: list[float] = []
             for row, request in terms:

@@ -90,7 +90,7 @@ class Predicates(Plugin, NodeFilter, BindEffects):
         return self._volumes.cluster_signature(task), self._index.signature(task)
 
     def signs(self, shape: Shape) -> bool:
-        return not self._index.has_no_rules or self._volumes.kinds(shape)[0]
+        return not self._index.has_no_rules or self._volumes.has(shape)[0]
 
     @classmethod
     def required_by(cls, state: State) -> Iterator[Requirement]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from muster.engine.core.hooks import Batch, NodeFilter, Reason, Scope, Verdict
 from muster.engine.core.jobs import Task
-from muster.engine.core.node_hooks import ColumnFilter
+from muster.engine.core.node_hooks import OneNodeFilter
 from muster.engine.core.nodes import MoveKind, Nodes, NodeView
 from muster.engine.core.resources import PODS
 from muster.engine.core.static import columns
@@ -40,10 +40,10 @@ class PodCount(NodeFilter):
         full = (nodes.load[PODS] >= nodes.alloc[PODS]) | (nodes.used[PODS] >= nodes.alloc[PODS])
         return Verdict.of(full, TOO_MANY_PODS)
 
-    def column_filter(self, task: Task, nodes: Nodes) -> ColumnFilter:
+    def one_node_filter(self, task: Task, nodes: Nodes) -> OneNodeFilter:
         size = nodes.axis.size
 
-        def passes(rows: list[int], alloc: list[int], kind: MoveKind) -> bool:
+        def passes(node: int, rows: list[int], alloc: list[int], kind: MoveKind) -> bool:
             if kind == MoveKind.PIPELINE:
                 return rows[size + PODS] >= 1
             return rows[3 * size + PODS] < alloc[PODS] and rows[2 * size + PODS] < alloc[PODS]

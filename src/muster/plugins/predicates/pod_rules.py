@@ -100,11 +100,11 @@ class InterPodAffinity(NodeFilter):
         if not asked.affinity:
             return tallies
 
-        def stamp() -> Hashable:
-            return tallies.stamp() if tallies.stamp else 0, any(tally.pods for tally in asked.affinity)
+        def generation() -> Hashable:
+            return tallies.generation() if tallies.generation else 0, any(tally.pods for tally in asked.affinity)
 
         labelled = [tally.domains.labelled_codes for tally in asked.affinity if tally.domains.narrow]
-        return ClassKey((*tallies.codes, *labelled), tallies.counts, stamp)
+        return ClassKey((*tallies.codes, *labelled), tallies.counts, generation)
 
     def filter(self, task: Task, nodes: NodeView) -> Verdict:
         found = self._ask(task, nodes.kind)

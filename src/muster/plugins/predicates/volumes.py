@@ -55,7 +55,7 @@ class _ClaimRule(_VolumeRule):
     """A filter that reads only claims: equal pods get the same answer once their claims are decided."""
 
     def batch(self, task: Task) -> Batch:
-        if not task.shape.spec.volumes or not self.volumes.kinds(task.shape)[0]:
+        if not task.shape.spec.volumes or not self.volumes.has(task.shape)[0]:
             return Batch.SKIP
         rules = self.volumes.of(task).node_rules
         if rules is not None and not rules:
@@ -76,7 +76,7 @@ class VolumeRestrictions(_VolumeRule):
     def batch(self, task: Task) -> Batch:
         if not task.shape.spec.volumes:
             return Batch.SKIP
-        has_claims, has_disks = self.volumes.kinds(task.shape)
+        has_claims, has_disks = self.volumes.has(task.shape)
         claims = self.volumes.of(task) if has_claims else None
         if claims is not None and claims.once:
             return Batch.SINGLE
@@ -105,7 +105,7 @@ class VolumeLimits(_VolumeRule):
 
     def batch(self, task: Task) -> Batch:
         # Copies of a pod use the same claims: where one fits, the next attaches no further volume.
-        if not task.shape.spec.volumes or True not in self.volumes.kinds(task.shape):
+        if not task.shape.spec.volumes or True not in self.volumes.has(task.shape):
             return Batch.SKIP
         claims = self.volumes.of(task)
         return Batch.COLUMNS if claims.limited or claims.missing is not None else Batch.SKIP

@@ -7,10 +7,9 @@ resource must leave enough cpu and memory for the idle primary devices.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
 import numpy as np
+from msgspec import Struct
 
 from muster.engine.core.hooks import Batch, Bools, Floats, NodeFilter, NodeScorer, Reason, Scope, Verdict
 from muster.engine.core.jobs import Task
@@ -46,8 +45,7 @@ def preferences_of(annotated_strategy: tuple[str, str | None]) -> dict[str, Pref
     return {resource: Preference(type_, weight) for resource, weight in weights.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """One resource in the score of a pod."""
 
     resource: str

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
+from msgspec import Struct
+
 from muster.config.types import Arguments
 
 MOST, LEAST = "MostAllocated", "LeastAllocated"
@@ -19,8 +21,7 @@ STRATEGY_WEIGHT = "resourceStrategyFitWeight"
 _DIMENSIONS = ("cpu", "memory")
 
 
-@dataclass(frozen=True, slots=True)
-class Preference:
+class Preference(Struct, frozen=True):
     """How one resource is scored: packed (MostAllocated) or spread (LeastAllocated), and its weight."""
 
     type: str = LEAST

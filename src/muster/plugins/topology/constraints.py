@@ -6,7 +6,8 @@ All of them become a tree of domains, a level that must be shared and a level th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from muster.config.names import nearest
 from muster.engine.core.hooks import NodeSetError
@@ -24,8 +25,7 @@ REQUIRED = "kai.scheduler/topology-required-placement"
 PREFERRED = "kai.scheduler/topology-preferred-placement"
 
 
-@dataclass(frozen=True, slots=True)
-class LevelConstraint:
+class LevelConstraint(Struct, frozen=True):
     """A tree and the levels (by number, 0 is the root) that must and should be shared."""
 
     tree: DomainTree

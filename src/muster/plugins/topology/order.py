@@ -9,19 +9,19 @@ preferred domains are filled one after the other, the emptiest first, so that a 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import overload
 
 import numpy as np
 
 from muster.engine.core.hooks import Bools, Floats, Index, NodeSet
+from muster.engine.core.values import LazyNodeSets
 from muster.engine.domains.demand import Counts
 from muster.plugins.topology.constraints import LevelConstraint
 
 POINTS = 10_000.0  # KAI: the points of one place in the order of preferred domains
 
 
-class Ordered(Sequence[NodeSet]):
-    """A sequence of node sets that are built on access: usually the first one can hold the job."""
+class Ordered(LazyNodeSets):
+    """Node sets that are built on access: usually the first one can hold the job."""
 
     def __init__(self, wanted: LevelConstraint, counts: Counts, nodes: NodeSet, pinned: Sequence[int] | None) -> None:
         """`pinned` are the nodes of members, if any. With a required level they decide, else they come first."""
@@ -44,15 +44,6 @@ class Ordered(Sequence[NodeSet]):
 
     def __len__(self) -> int:
         return sum(len(self._level(level)) for level in self.wanted.levels) + self._rest
-
-    @overload
-    def __getitem__(self, at: int) -> NodeSet: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> list[NodeSet]: ...
-
-    def __getitem__(self, at: int | slice) -> NodeSet | list[NodeSet]:
-        return list(self)[at]
 
     def domain(self, level: int, segment: int) -> NodeSet:
         """Returns the node set of one domain."""

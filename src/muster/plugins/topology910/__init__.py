@@ -14,8 +14,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from muster.config.arguments import as_bool
 from muster.engine.core.hooks import (
     Batch,
@@ -178,9 +176,8 @@ class Topology910(Plugin, JobValid, NodeFilter, NodeScorer, Ledger, DevicePicker
 
     def filter(self, task: Task, nodes: NodeView) -> Verdict:
         """Evaluates both filters: the rings count where the board as a whole could serve the pod."""
-        first, then = (term.filter(task, nodes) for term in self._filters)
-        code = np.where(first.code > 0, first.code, np.where(then.code > 0, then.code + len(first.reasons), 0))
-        return Verdict(code.astype(np.uint16), [*first.reasons, *then.reasons])
+        first, second = (term.filter(task, nodes) for term in self._filters)
+        return first.then(second)
 
     def raw(self, task: Task, nodes: NodeView) -> Floats:
         healthy, group, rank = (term.raw(task, nodes) for term in self._scorers)

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from muster.config.names import nearest
 from muster.engine.core.jobs import Status, Task
 from muster.engine.devices.boards import ChipListError, Layout, read_chips
@@ -28,8 +30,7 @@ LAYOUT = "topology910.layout"
 Named = tuple[str, "Board"]  # a node's name and its board
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(Struct, frozen=True):
     """The chips as the node object lists them."""
 
     layout: Layout

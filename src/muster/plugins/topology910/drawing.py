@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from muster.engine.core.hooks import Picture
 from muster.model.markup import escape
 from muster.plugins.topology910.boards import Board
@@ -21,8 +23,7 @@ _COLOURS = {"free": "#e8f5e9", "faulty": "#ffcdd2", "kept": "#fff3c4", "doubtful
 _HOLDERS = ("#90caf9", "#ce93d8", "#a5d6a7", "#ffcc80", "#80cbc4", "#ef9a9a", "#b0bec5", "#e6ee9c")
 
 
-@dataclass(frozen=True, slots=True)
-class Chip:
+class Chip(Struct, frozen=True):
     """One chip: free, faulty, kept, doubtful, unlisted, or held by a pod."""
 
     id: int

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from msgspec import Struct
 
 from muster.engine.core.hooks import Batch, Floats, NodeFilter, NodeScorer, Reason, Scope, Verdict
 from muster.engine.core.jobs import Task
 from muster.engine.core.node_hooks import OneNodeFilter, OneNodeScore
-from muster.engine.core.nodes import MoveKind, NodeView
+from muster.engine.core.nodes import MoveKind, Nodes, NodeView
 from muster.plugins.topology910.cluster import Boards
 from muster.plugins.topology910.requests import REMEDY, either
 from muster.plugins.topology910.states import NO_BOARD, in_words, needed
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Chips:
+class Chips(Struct, frozen=True, eq=False):
     """A pod's request: how many chips, whether its job has several pods, and which layouts serve its job."""
 
     count: int
@@ -92,10 +91,10 @@ class Rings(Term, NodeFilter):
         waits = Reason("chip-list-wait", lambda node: f"node(s) had {_waits(boards, node)}", resolvable=False)
         return Verdict(code, [waits, *table.reasons[1:]])
 
-    def one_node_filter(self, task: Task) -> OneNodeFilter:
+    def one_node_filter(self, task: Task, nodes: Nodes) -> OneNodeFilter:
         chips, boards = self.wanted(task), self.owner.boards
 
-        def passes(node: int, kind: MoveKind) -> bool:
+        def passes(node: int, rows: list[int], alloc: list[int], kind: MoveKind) -> bool:
             code = boards.states.table(chips.count).code
             return not code.item(boards.numbers(kind, chips.several).item(node))
 
@@ -113,10 +112,10 @@ class Worth(Term, NodeScorer):
         part: Floats = getattr(boards.states.table(chips.count), self.term)
         return part[state] * self.owner.weight
 
-    def one_node_score(self, task: Task) -> OneNodeScore:
+    def one_node_score(self, task: Task, nodes: Nodes) -> OneNodeScore:
         chips, boards, weight, term = self.wanted(task), self.owner.boards, self.owner.weight, self.term
 
-        def score(node: int, kind: MoveKind) -> float:
+        def score(node: int, rows: list[int], alloc: list[int], kind: MoveKind) -> float:
             part: Floats = getattr(boards.states.table(chips.count), term)
             return part.item(boards.numbers(kind, chips.several).item(node)) * weight
 

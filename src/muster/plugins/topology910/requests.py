@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from muster.engine.core.hooks import Reason
 from muster.engine.core.jobs import ALLOCATED_LIKE, Job, Status
@@ -15,8 +15,7 @@ _MILLI = 1000
 _COUNTED = (*ALLOCATED_LIKE, Status.PENDING, Status.PIPELINED)  # without finished and terminating pods
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(Struct, frozen=True):
     """The chips that a job requests; pods that request none (launchers) do not count."""
 
     job: str

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from muster.engine.core.hooks import Floats, Reason
@@ -20,8 +21,7 @@ _GROUP = MOST_CHIPS + 1  # a step of the group outweighs every rank in it
 _HEALTHY = _GROUP * MOST_GROUPS  # one more healthy chip outweighs every group
 
 
-@dataclass(frozen=True, slots=True)
-class RingState:
+class RingState(Struct, frozen=True):
     layout: Layout
     healthy: int  # how many chips the node offers in all
     counts: tuple[int, ...]  # free, per ring

@@ -7,8 +7,8 @@ import json
 import sys
 
 from muster.process.memory import keep_freed_memory
-from muster.sim.bench.calibration import calibration_s
 from muster.sim.bench.catalogue import by_name
+from muster.sim.bench.measurement import calibration_s
 
 
 def main() -> None:

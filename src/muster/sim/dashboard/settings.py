@@ -8,6 +8,8 @@ from typing import Annotated
 
 from muster.process.settings import (
     APPLICATIONS,
+    TLS_CERT_FILE,
+    TLS_KEY_FILE,
     WORKLOAD_KINDS,
     ClusterSettings,
     Flag,
@@ -46,12 +48,8 @@ class DashboardSettings:
         "--token-file", is_path=True, metavar="FILE", help="Serve only clients that know the token in this file "
         "(at least 16 characters): as a bearer token, or in the login form.",
     )] = ""  # fmt: skip
-    tls_cert_file: Annotated[str, Flag(
-        "--tls-cert-file", is_path=True, metavar="FILE", help="Serve HTTPS with this certificate (PEM).",
-    )] = ""  # fmt: skip
-    tls_private_key_file: Annotated[str, Flag(
-        "--tls-private-key-file", is_path=True, metavar="FILE", help="Its key, if it is in a separate file.",
-    )] = ""  # fmt: skip
+    tls_cert_file: Annotated[str, TLS_CERT_FILE] = ""
+    tls_private_key_file: Annotated[str, TLS_KEY_FILE] = ""
     insecure_listen: Annotated[bool, Flag(
         "--insecure-listen", help="Serve plain HTTP on an address other than loopback: everyone on the network can "
         "read the token. Use it only behind a proxy that serves HTTPS.",

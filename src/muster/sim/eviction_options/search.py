@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
+from msgspec import structs
 
 from muster.actions.claim_limits import SearchLimits
 from muster.actions.claims import Claims
@@ -105,7 +106,7 @@ class OptionSearch:
         if (closed := session.closed(queue)) is not None:
             self._refusals[rule] = f"{rule}: {closed.message()}"
             return
-        limits = SearchLimits(pod=self.task, spared=session.promises.claimants(job))
+        limits = SearchLimits(pod=self.task, never_victims=session.promises.claimants(job))
         for order in claims.orders(job, tasks, gang):
             claim = claims.claim(job, order, gang, claims.resorts[-1], limits)
             refusal = self._refusal(claims, claim)
@@ -146,7 +147,7 @@ class OptionSearch:
                 return every[:limit]
         root = sub_group_tree(job)
         if len(tasks) > 1 or (root is not None and any(group.constrained for group in root.groups())):
-            return [replace(everywhere, label="all nodes")]
+            return [structs.replace(everywhere, label="all nodes")]
         return list(self._nodes(tasks[0], limit))
 
     def _nodes(self, task: Task, limit: int) -> Iterator[NodeSet]:

@@ -23,8 +23,8 @@ SCHEDULER = "muster"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PodKind:
-    """Pods of equal requests: their spec, their annotations, and what they count for in each resource."""
+class TraceTemplate:
+    """What pods of equal requests share: their spec, their annotations, and their amount of each resource."""
 
     spec: PodSpec
     annotations: Mapping[str, str]
@@ -43,7 +43,7 @@ class JobObjects:
         sizes = [allocatable_of(node) for node in nodes.values()]
         self._most_gpus = max((size.get(gpu_resource, 0) // 1000 for size in sizes), default=0)
         self._most_cpu = max((size.get("cpu", 0) for size in sizes), default=0)
-        self._kinds: dict[tuple[int, ...], PodKind] = {}
+        self._templates: dict[tuple[int, ...], TraceTemplate] = {}
 
     def pods_of(self, job: int) -> int:
         """Returns the number of pods of a job."""
@@ -59,21 +59,21 @@ class JobObjects:
         pods, minimum = self.pods_of(job), int(self._trace.minimum[job])
         return min(minimum, pods) if minimum > 0 else pods
 
-    def kinds_of(self, job: int) -> list[PodKind]:
-        """Returns the kind of each pod of a job: what does not divide evenly goes to the first pods."""
+    def templates_of(self, job: int) -> list[TraceTemplate]:
+        """Returns the template of each pod of a job: what does not divide evenly goes to the first pods."""
         trace, pods = self._trace, self.pods_of(job)
         parts = [_divided(int(amounts[job]), pods) for amounts in (trace.cpu, trace.memory, trace.gpus)]
-        milli, model, priority = int(trace.gpu_milli[job]), int(trace.model[job]), int(trace.priority[job])
-        return [self._kind(cpu, memory, gpus, milli, model, priority) for cpu, memory, gpus in zip(*parts, strict=True)]
+        rest = int(trace.gpu_milli[job]), int(trace.model[job]), int(trace.priority[job])
+        return [self._template(cpu, memory, gpus, *rest) for cpu, memory, gpus in zip(*parts, strict=True)]
 
-    def _kind(self, cpu: int, memory: int, gpus: int, milli: int, model: int, priority: int) -> PodKind:
+    def _template(self, cpu: int, memory: int, gpus: int, milli: int, model: int, priority: int) -> TraceTemplate:
         key = (cpu, memory, gpus, milli if gpus else 0, model if gpus else 0, priority)
-        found = self._kinds.get(key)
+        found = self._templates.get(key)
         if found is None:
-            found = self._kinds[key] = self._new_kind(*key)
+            found = self._templates[key] = self._new_template(*key)
         return found
 
-    def _new_kind(self, cpu: int, memory: int, gpus: int, milli: int, model: int, priority: int) -> PodKind:
+    def _new_template(self, cpu: int, memory: int, gpus: int, milli: int, model: int, priority: int) -> TraceTemplate:
         shared = 0 < milli < 1000 and gpus > 0
         asked = {"cpu": cpu, "memory": memory, self._gpu: 0 if shared else gpus * 1000}
         requests: ResourceList = {name: canonical(name, amount) for name, amount in asked.items() if amount > 0}
@@ -85,14 +85,14 @@ class JobObjects:
             scheduler_name=SCHEDULER,
         )
         amounts = np.array([cpu, memory, gpus * (milli if shared else 1000)], dtype=np.float64)
-        return PodKind(spec, {FRACTION: str(milli / 1000)} if shared else {}, amounts)
+        return TraceTemplate(spec, {FRACTION: str(milli / 1000)} if shared else {}, amounts)
 
     def group_of(self, job: int) -> PodGroup:
         trace = self._trace
         least: dict[str, int] = {}
-        for kind in self.kinds_of(job)[: self.minimum_of(job)]:
-            for name, amount in zip(self.resources, kind.amounts.tolist(), strict=True):
-                if amount and (name != self._gpu or FRACTION not in kind.annotations):
+        for template in self.templates_of(job)[: self.minimum_of(job)]:
+            for name, amount in zip(self.resources, template.amounts.tolist(), strict=True):
+                if amount and (name != self._gpu or FRACTION not in template.annotations):
                     least[name] = least.get(name, 0) + int(amount)
         return PodGroup(
             metadata=ObjectMeta(name=trace.names[job], namespace=NAMESPACE),
@@ -105,11 +105,11 @@ class JobObjects:
             status=PodGroupStatus(phase="Pending"),  # as the scheduler would write it in a cycle of its own
         )
 
-    def pod_of(self, job: int, number: int, kind: PodKind) -> Pod:
+    def pod_of(self, job: int, number: int, template: TraceTemplate) -> Pod:
         name = self._trace.names[job]
-        annotations = {GROUP: name, **kind.annotations}
+        annotations = {GROUP: name, **template.annotations}
         meta = ObjectMeta(name=f"{name}-{number}", namespace=NAMESPACE, annotations=annotations)
-        return Pod(metadata=meta, spec=kind.spec)
+        return Pod(metadata=meta, spec=template.spec)
 
     def surroundings(self, objects: Mapping[str, Mapping[str, Object]]) -> Iterator[Object]:
         """Yields the queues and priority classes that the jobs name and the cluster does not have."""

@@ -133,7 +133,7 @@ class ReplayRun:
 
     @property
     def state(self) -> State:
-        """The scheduler's state, with what has happened in the cluster."""
+        """Returns the scheduler's state, with what has happened in the cluster."""
         self._cluster.follow(self._state)
         return self._state
 
@@ -255,7 +255,7 @@ class ReplayRun:
     def _reason(self, index: int, given: Mapping[str, PodReason]) -> str:
         """Returns why a job has not completed: the reason of its first pod that waits."""
         group = f"{NAMESPACE}/{self._trace.names[index]}"
-        pods = [f"{group}-{number}" for number in range(len(self._jobs.active[index].kinds))]
+        pods = [f"{group}-{number}" for number in range(len(self._jobs.active[index].templates))]
         found = next((given[pod].text for pod in pods if pod in given), "")
         return found or ("is running" if self._jobs.active[index].since is not None else "waits for its first cycle")
 

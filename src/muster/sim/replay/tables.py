@@ -93,7 +93,7 @@ def summary_table(runs: Runs) -> SummaryTable:
         values = [[lookup(one, figure.path) for one in seeds] for seeds in runs.values()]
         if not any(math.isfinite(v) for seeds in values for v in seeds):
             continue
-        if figure.axis is not SECONDS and figure.path[-1] in _QUIET and not any(v for seeds in values for v in seeds):
+        if figure.axis is not SECONDS and figure.path[-1] in _NONZERO and not any(v for seeds in values for v in seeds):
             continue
         texts = [_cell(seeds, figure.axis) for seeds in values]
         means = [_mean(seeds) for seeds in values]
@@ -113,8 +113,7 @@ def summary_table(runs: Runs) -> SummaryTable:
     return made
 
 
-# Rows that are left out if all values are 0.
-_QUIET = ("never_started", "evictions", "node_losses", "pods", "lost_gpu_hours", "allocation", "utilisation")
+_NONZERO = ("never_started", "evictions", "node_losses", "pods", "lost_gpu_hours", "allocation", "utilisation")
 
 
 def figures_of(runs: Runs) -> list[Figure]:

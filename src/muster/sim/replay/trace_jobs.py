@@ -21,7 +21,7 @@ from muster.model.pod_states import is_finished, is_terminating
 from muster.model.requests import requests
 from muster.model.scheduling import PodGroup
 from muster.sim.replay.cluster_use import Sampler
-from muster.sim.replay.job_objects import NAMESPACE, JobObjects, PodKind
+from muster.sim.replay.job_objects import NAMESPACE, JobObjects, TraceTemplate
 from muster.sim.traces.table import FloatArray, Trace
 from muster.store import Change
 
@@ -32,17 +32,20 @@ class ActiveJob:
     """A job that was submitted and has not completed."""
 
     __slots__ = (
-        "bound", "contention", "index", "kinds", "minimum", "progress", "queue", "running", "runs", "since", "used",
+        "bound", "contention", "index", "minimum", "progress", "queue", "running", "runs", "since", "templates",
+        "used",
     )  # fmt: skip
 
-    def __init__(self, index: int, queue: int, kinds: list[PodKind], minimum: int, contention: FloatArray) -> None:
+    def __init__(
+        self, index: int, queue: int, templates: list[TraceTemplate], minimum: int, contention: FloatArray
+    ) -> None:
         self.index = index
         self.queue = queue
-        self.kinds = kinds
+        self.templates = templates
         self.minimum = minimum
         self.contention = contention  # its integral at the submission
         self.bound: dict[str, str] = {}  # pod → node
-        self.running: dict[str, PodKind] = {}
+        self.running: dict[str, TraceTemplate] = {}
         self.since: float | None = None  # it has run from then on
         self.progress = 0.0  # seconds of its duration that are done and saved
         self.runs = 0  # how often it has started
@@ -124,36 +127,36 @@ class TraceJobs:
 
     def _submit(self, index: int) -> None:
         trace, made, sampler = self._trace, self._objects, self._sampler
-        kinds, queue = made.kinds_of(index), self._queues[int(trace.queue[index])]
-        job = ActiveJob(index, queue, kinds, made.minimum_of(index), sampler.contention())
+        templates, queue = made.templates_of(index), self._queues[int(trace.queue[index])]
+        job = ActiveJob(index, queue, templates, made.minimum_of(index), sampler.contention())
         self.active[index] = job
         self._store.create(made.group_of(index))
-        for number in range(len(kinds)):
+        for number in range(len(templates)):
             self._create_pod(job, number)
         sampler.waiting[queue] += 1
-        sampler.demand += _sum(kinds)
+        sampler.demand += _sum(templates)
 
     def _create_pod(self, job: ActiveJob, number: int) -> None:
-        pod = self._objects.pod_of(job.index, number, job.kinds[number])
+        pod = self._objects.pod_of(job.index, number, job.templates[number])
         self._pods[key_of(pod)] = job, number
         self.unbound.add(key_of(pod))
         self._store.create(pod)
 
     def _follow(self, key: str, pod: Pod | None) -> None:
         job, number = self._pods[key]
-        kind = job.kinds[number]
+        template = job.templates[number]
         self._follow_binding(key, pod)
         if pod is None:
             node = job.bound.pop(key, "")
             if node:
-                self._sampler.allocated[job.queue] -= kind.amounts
+                self._sampler.allocated[job.queue] -= template.amounts
         else:
             node = pod.spec.node_name
             if node and key not in job.bound:
                 job.bound[key] = node
-                self._sampler.allocated[job.queue] += kind.amounts
+                self._sampler.allocated[job.queue] += template.amounts
         if pod is not None and pod.status.phase == "Running" and not is_terminating(pod):
-            job.running[key] = kind
+            job.running[key] = template
         else:
             job.running.pop(key, None)
         if job.since is None and len(job.running) >= job.minimum:
@@ -237,10 +240,10 @@ class TraceJobs:
         job.running.clear()
         self._use(job)
         self._sampler.running[job.queue] -= 1
-        self._sampler.demand -= _sum(job.kinds)
-        self._sampler.allocated[job.queue] -= _sum([job.kinds[self._pods[key][1]] for key in job.bound])
+        self._sampler.demand -= _sum(job.templates)
+        self._sampler.allocated[job.queue] -= _sum([job.templates[self._pods[key][1]] for key in job.bound])
         del self.active[index]
-        for number in range(len(job.kinds)):
+        for number in range(len(job.templates)):
             key = f"{NAMESPACE}/{self._trace.names[index]}-{number}"
             del self._pods[key]
             self.unbound.discard(key)
@@ -262,8 +265,8 @@ class TraceJobs:
                 self.outcomes.run[job.index] += self._now() - job.since
 
 
-def _sum(kinds: list[PodKind]) -> FloatArray:
+def _sum(templates: list[TraceTemplate]) -> FloatArray:
     total = np.zeros(3)
-    for kind in kinds:
-        total += kind.amounts
+    for template in templates:
+        total += template.amounts
     return total

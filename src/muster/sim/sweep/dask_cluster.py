@@ -42,7 +42,7 @@ def run_on_dask(
     cluster cannot be used.
     """
     distributed = _distributed()
-    with _quiet(), _connect(address, tls) as client:
+    with _without_messages(), _connect(address, tls) as client:
         _check_versions(client)
         # Another client of the cluster may have the same input in the objects of another version.
         prefix = f"muster-input-{code_version()}"
@@ -90,7 +90,7 @@ def _result(future: Any) -> Result | Failure:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _without_messages() -> Iterator[None]:
     """Keeps Dask's own messages from stderr: a lost worker or connection is reported by the cell or by the sweep."""
     before = logging.root.manager.disable
     with warnings.catch_warnings():

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from muster.engine.devices.fragmentation import GPU_PARTS, Kind, TypicalPod, typical_pods
+from muster.engine.devices.fragmentation import GPU_PARTS, GpuDemand, TypicalPod, typical_pods
 from muster.sim.traces.table import SIZES, BoolArray, FloatArray, Trace, gpus, size_classes, sized_by
 
 __all__ = ["summary", "argument", "as_yaml", "typical_pods_of"]
@@ -98,10 +98,10 @@ Entry = dict[str, int | str | list[str]]
 
 
 def typical_pods_of(trace: Trace) -> tuple[TypicalPod, ...]:
-    """Returns the kinds of pods that are 95 % of the trace's pods. A job whose pods are not given counts as one pod."""
+    """Returns the demands of 95 % of the trace's pods. A job whose pods are not given counts as one pod."""
     pods = np.maximum(trace.pods, 1)
     models = [tuple(name.split("|")) if name else () for name in trace.models]
-    counts: Counter[Kind] = Counter()
+    counts: Counter[GpuDemand] = Counter()
     columns = (trace.cpu // pods, trace.gpus // pods, trace.gpu_milli, trace.model, pods)
     for cpu, devices, milli, model, count in zip(*(column.tolist() for column in columns), strict=True):
         counts[cpu, devices, milli if devices else 0, models[model]] += count

@@ -1,4 +1,4 @@
-"""The group of pods that name none: named by their owner, asking for what the owner's annotation says."""
+"""The group of pods that name none: named by their owner, with the requirements that the owner's annotation says."""
 
 from __future__ import annotations
 

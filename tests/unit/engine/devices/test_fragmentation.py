@@ -67,7 +67,7 @@ def test_without_typical_pods_nothing_is_a_fragment() -> None:
 
 
 def test_typical_pods_are_the_most_frequent_until_95_percent() -> None:
-    kinds = [(1000, 1, 500, ())] * 60 + [(2000, 1, 1000, ())] * 30 + [(0, 0, 0, ())] * 6 + [(9000, 8, 1000, ())] * 4
-    assert [(pod.cpu, pod.weight) for pod in typical_pods(kinds)] == [(1000, 60), (2000, 30), (0, 6)]
-    assert typical_pods(reversed(kinds)) == typical_pods(kinds)
+    demands = [(1000, 1, 500, ())] * 60 + [(2000, 1, 1000, ())] * 30 + [(0, 0, 0, ())] * 6 + [(9000, 8, 1000, ())] * 4
+    assert [(pod.cpu, pod.weight) for pod in typical_pods(demands)] == [(1000, 60), (2000, 30), (0, 6)]
+    assert typical_pods(reversed(demands)) == typical_pods(demands)
     assert typical_pods([]) == ()

@@ -79,7 +79,7 @@ def test_an_eviction_that_is_refused_is_reported_and_asked_again_later() -> None
 
 
 class Applications:
-    """Applications of many pods that all have to go, asked for anew after every grant, as a controller does."""
+    """Applications of many pods that all have to go, requested again after every grant, as a controller does."""
 
     def __init__(self, *keys: str, rate: TokenBucket | None = None) -> None:
         self.clock = VirtualClock(1000.0)

@@ -21,7 +21,7 @@ BOTH = {sample.REQUIRED: "pp", sample.BINDING: "pp", sample.REQUIRED_OVERRIDE: "
 
 
 def run(store: MemoryStore) -> int:
-    """Until it rests; how many turns wrote something."""
+    """Runs the controller until it writes nothing more; returns how many runs wrote something."""
     controller = OverridePolicyController(store, EvictionQueue(store))
     return sum(1 for _ in iter(controller.run, False))
 

@@ -1,4 +1,4 @@
-"""What policies say of themselves: conditions and events, whoever asks for them."""
+"""The conditions and events of policies."""
 
 from __future__ import annotations
 

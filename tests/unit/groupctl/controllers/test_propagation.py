@@ -173,20 +173,20 @@ class TestEvictions:
 
 class TestGuards:
     @pytest.mark.parametrize(
-        "spared",
+        "protected",
         [
             {"annotations": {"groupmanagement.kubeedge.io/evict": "false"}},
             {"annotations": {"kubernetes.io/config.mirror": "x"}},
         ],
     )
-    def test_a_pod_that_says_no_stays(self, spared: dict[str, Any]) -> None:
+    def test_a_pod_that_says_no_stays(self, protected: dict[str, Any]) -> None:
         cluster = Cluster(
             *sample.nodes(),
             sample.city_node("far"),
             *sample.groups(),
             sample.weights(),
             *sample.deployment(sample.bound()),
-            sample.nginx_pod("p", "far", **spared),
+            sample.nginx_pod("p", "far", **protected),
         )
         cluster.after(0)
         assert cluster.after(20) == []

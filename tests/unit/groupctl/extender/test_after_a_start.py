@@ -135,7 +135,7 @@ def test_before_the_cluster_is_read_an_application_that_is_not_bound_waits_and_a
 
 
 def test_before_the_configured_kinds_are_known_a_pod_of_an_unknown_owner_comes_again() -> None:
-    """Its owner may be an application by configuration, and asks for a policy perhaps."""
+    """Its owner may be an application by configuration, and may require a policy."""
     top, below = sample.deployment({}, name="shop")
     rollout = OwnerReference(api_version="apps.example.io/v1", kind="Rollout", name="shop", uid="u", controller=True)
     top.metadata.owner_references = [rollout]

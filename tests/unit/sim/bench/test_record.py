@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from muster.cli import main
-from muster.sim.bench.calibration import calibration_s
 from muster.sim.bench.catalogue import ALL_WORKS, UnknownWork, select
+from muster.sim.bench.measurement import calibration_s
 from muster.sim.bench.record import missed
 from muster.sim.bench.scheduler_perf.cases import CASES
 

@@ -13,9 +13,9 @@ from muster.sim.bench.scheduler_perf.templates import (
     DEFAULT_REQUEST,
     HOST,
     INIT,
-    LEAVING,
     MEASURED,
     RACK,
+    TERMINATING,
     bound_volume,
     claim_spec,
     csi_node,
@@ -44,7 +44,7 @@ def cluster(machines: Iterable[Node], *others: Iterable[Object], rounds: list[Ch
 
 
 def basic(node_count: int, init: int, measured: int, zones: tuple[str, str] = ("", ""), **fields: str) -> Cluster:
-    """Running pods and measured pods of one template; `zones`: a label of the nodes and its values, by comma."""
+    """Returns running and measured pods of one template; `zones`: a label of the nodes and its values, by comma."""
     label, values = zones
     machines = nodes(node_count, label, tuple(values.split(",")))
     return cluster(machines, running(init, node_count, **fields), waiting(measured, **fields))
@@ -88,7 +88,7 @@ def mixed_churn(node_count: int, measured: int, count: int) -> Cluster:
 
 
 def claims(node_count: int, init: int, request: str, measured: int, big: int, big_request: str) -> Cluster:
-    """pod-default pods beside `big` pods of high priority."""
+    """Returns pod-default pods beside `big` pods of high priority."""
     wanting = (pod(f"high-{i:03}", request=big_request, spec=HIGH) for i in range(big))
     return cluster(nodes(node_count), running(init, node_count, request=request), waiting(measured), wanting)
 
@@ -100,13 +100,13 @@ def extended_resources(count: int) -> Cluster:
     return cluster(machines, pods)
 
 
-def gated(gates: int, leaving: int, measured: int) -> Cluster:
+def gated(gates: int, terminating: int, measured: int) -> Cluster:
     """Pods behind a scheduling gate and pods that are being deleted are there meanwhile."""
     name = "scheduler-perf-node"
     gate = '"schedulingGates":[{"name":"test.k8s.io/hold"}],'
-    held = (pod(f"gated-{i:05}", INIT, request="", spec=gate) for i in range(gates))
-    gone = (pod(f"leaving-{i:05}", INIT, request="", place=name, meta=LEAVING) for i in range(leaving))
-    return cluster([node(name, pods=90_000)], held, gone, waiting(measured, request=""))
+    behind_gate = (pod(f"gated-{i:05}", INIT, request="", spec=gate) for i in range(gates))
+    deleted = (pod(f"terminating-{i:05}", INIT, request="", place=name, meta=TERMINATING) for i in range(terminating))
+    return cluster([node(name, pods=90_000)], behind_gate, deleted, waiting(measured, request=""))
 
 
 def inclusion_policy(normal: int, tainted: int, measured: int, spec: str, labels: str) -> Cluster:
@@ -127,7 +127,7 @@ def one_service(node_count: int, init: int, measured: int, zones: tuple[str, str
 
 
 def volumes(node_count: int, init: int, measured: int, kind: str) -> Cluster:
-    """One bound PersistentVolumeClaim per pod: csi, in-tree, or migrated from in-tree to CSI."""
+    """Returns a cluster with one bound PersistentVolumeClaim per pod: csi, in-tree, or migrated from in-tree to CSI."""
     in_tree = kind != "csi"
 
     def objects() -> Iterator[Object]:
@@ -151,7 +151,7 @@ GANG_REQUEST = '"cpu":"100m","memory":"100Mi"'
 def gangs(
     count: int, size: int, request: str = GANG_REQUEST, *, topology: str = "", priority: int = 0, spec: str = ""
 ) -> Iterator[Object]:
-    """Native PodGroups whose minimum is their size, and their pods."""
+    """Returns native PodGroups whose minimum is their size, and their pods."""
     for g in range(count):
         name = f"gang-{g:04}"
         yield native_group(name, MEASURED, size, key=topology, priority=priority)

@@ -31,7 +31,7 @@ def _text(value: object) -> str:
 def node(
     name: str, labels: Mapping[str, str] | None = None, *, pods: int = 110, taint: str = "", extra: str = ""
 ) -> Node:
-    """node-default: 4 CPUs and 32Gi; with `taint` node-with-taint."""
+    """Returns node-default (4 CPUs and 32Gi); with `taint` node-with-taint."""
     offer = f'"cpu":"4","memory":"32Gi","pods":"{pods}"{extra}'
     taints = f'"taints":[{{"key":"{taint}","effect":"NoSchedule"}}]' if taint else ""
     return _node.decode(
@@ -50,12 +50,12 @@ def node_name(i: int) -> str:
 
 
 def nodes(count: int, key: str = "", values: tuple[str, ...] = ()) -> Iterator[Node]:
-    """Nodes whose label `key` has the values in turn."""
+    """Returns nodes whose label `key` has the values in turn."""
     for i in range(count):
         yield node(node_name(i), {key: values[i % len(values)]} if key else None)
 
 
-LEAVING = '"deletionTimestamp":"2026-01-01T01:00:00Z","deletionGracePeriodSeconds":3600,'
+TERMINATING = '"deletionTimestamp":"2026-01-01T01:00:00Z","deletionGracePeriodSeconds":3600,'
 DEFAULT_REQUEST = '"cpu":"100m","memory":"500Mi"'  # of pod-default
 
 
@@ -63,7 +63,7 @@ def pod(
     name: str, space: str = MEASURED, *, request: str = DEFAULT_REQUEST, labels: str = "", spec: str = "",
     place: str = "", meta: str = "",
 ) -> Pod:  # fmt: skip
-    """pod-default with other requests, labels and further fields of spec and metadata as JSON text.
+    """Returns pod-default with other requests, labels and further fields of spec and metadata as JSON text.
 
     `place` is the node of a running pod.
     """
@@ -79,13 +79,13 @@ def pod(
 
 
 def running(count: int, node_count: int, **fields: str) -> Iterator[Pod]:
-    """Pods that run before the measurement, evenly on the nodes."""
+    """Returns pods that run before the measurement, evenly on the nodes."""
     for i in range(count):
         yield pod(f"init-{i:05}", INIT, place=node_name(i % node_count), **fields)
 
 
 def waiting(count: int, **fields: str) -> Iterator[Pod]:
-    """The measured pods."""
+    """Returns the measured pods."""
     for i in range(count):
         yield pod(f"pod-{i:05}", **fields)
 
@@ -100,19 +100,19 @@ def _term(colour: str, key: str) -> str:
 
 
 def required(kind: str, colour: str, key: str) -> str:
-    """A required podAffinity or podAntiAffinity."""
+    """Returns a required podAffinity or podAntiAffinity."""
     terms = f'"requiredDuringSchedulingIgnoredDuringExecution":[{_term(colour, key)}]'
     return f'"affinity":{{"{kind}":{{{terms}}}}},'
 
 
 def preferred(kind: str, colour: str, key: str) -> str:
-    """A preferred podAffinity or podAntiAffinity."""
+    """Returns a preferred podAffinity or podAntiAffinity."""
     terms = f'[{{"weight":1,"podAffinityTerm":{_term(colour, key)}}}]'
     return f'"affinity":{{"{kind}":{{"preferredDuringSchedulingIgnoredDuringExecution":{terms}}}}},'
 
 
 def node_affinity(part: str, key: str, *values: str) -> str:
-    """A required node affinity by label (`matchExpressions`) or field (`matchFields`)."""
+    """Returns a required node affinity by label (`matchExpressions`) or field (`matchFields`)."""
     term = {part: [{"key": key, "operator": "In", "values": list(values)}]}
     terms = _text({"nodeSelectorTerms": [term]})
     return f'"affinity":{{"nodeAffinity":{{"requiredDuringSchedulingIgnoredDuringExecution":{terms}}}}},'
@@ -132,7 +132,7 @@ def claim_spec(name: str) -> str:
 
 
 def bound_volume(index: str, space: str, *, in_tree: bool) -> Iterator[Object]:
-    """A PersistentVolume and the claim that is bound to it."""
+    """Returns a PersistentVolume and the claim that is bound to it."""
     source = (
         f'"awsElasticBlockStore":{{"volumeID":"vol-{index}"}}' if in_tree
         else f'"csi":{{"driver":"{EBS}","volumeHandle":"vol-{index}"}}'
