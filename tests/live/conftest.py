@@ -76,6 +76,16 @@ def namespace(api: Api) -> Iterator[str]:
     api.delete(f"/api/v1/namespaces/{name}")
 
 
+@pytest.fixture
+def namespaces_deleted(api: Api) -> None:
+    """Waits until the namespaces of earlier tests are gone, for tests that read the whole cluster."""
+
+    def gone() -> bool:
+        return not any("deletionTimestamp" in one["metadata"] for one in api.list("/api/v1/namespaces"))
+
+    until("the namespaces of earlier tests to be deleted", gone, 120)
+
+
 def _queues(api: Api) -> set[str]:
     return {one["metadata"]["name"] for one in api.list(QUEUES)} if served(api, QUEUES) else set()
 

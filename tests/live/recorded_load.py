@@ -95,8 +95,8 @@ class LiveJobs:
 
     def of(self, job: int) -> list[Plain]:
         """Returns the PodGroup and the pods of a job."""
-        kinds = self._jobs.kinds_of(job)
-        pods = [self._jobs.pod_of(job, number, kind) for number, kind in enumerate(kinds)]
+        templates = self._jobs.templates_of(job)
+        pods = [self._jobs.pod_of(job, number, template) for number, template in enumerate(templates)]
         return [self._accepted(one) for one in (self._jobs.group_of(job), *pods)]
 
     def _accepted(self, obj: Object) -> Plain:

@@ -20,7 +20,7 @@ from live.test_scheduler import EVICTS
 from live.webhook_site import unregister
 from muster.cli import main
 
-pytestmark = pytest.mark.usefixtures("crds")
+pytestmark = pytest.mark.usefixtures("crds", "namespaces_deleted")
 
 LEASE = f"{HOME}/muster-scheduler"
 SOURCE = f"configmap:{HOME}/muster-scheduler"

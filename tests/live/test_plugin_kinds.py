@@ -20,7 +20,7 @@ from live.muster_process import Scheduler, all_placed, condition, stays_unplaced
 GROUP, PLURAL = "example.com", "maintenancewindows"
 PATH = f"/apis/{GROUP}/v1/{PLURAL}"
 
-pytestmark = pytest.mark.usefixtures("crds")
+pytestmark = pytest.mark.usefixtures("crds", "namespaces_deleted")
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from live.controlplane import ControlPlane
 from live.muster_process import Scheduler, create_all, muster_pod, placed
 from muster.cli import main
 
-pytestmark = pytest.mark.usefixtures("crds")
+pytestmark = pytest.mark.usefixtures("crds", "namespaces_deleted")
 
 CONFIG = """
 actions: "enqueue, allocate, backfill"
