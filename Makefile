@@ -4,6 +4,8 @@ JOBS ?= 2
 PROFILE ?= short
 VENV := .venv
 BIN := $(VENV)/bin
+# Folders whose modules import each other as scripts do.
+SCRIPTS := bench bench/live bench/groupctl bench/studies/fgd bench/studies/philly deploy
 # Tests start many processes; each is faster with the byte code that the first one wrote.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -26,6 +28,9 @@ test: $(VENV)/.dev ## all tests but those against a real control plane; PROFILE=
 check: $(VENV)/.dev ## ruff, mypy --strict, the direction of imports, the documentation with its links
 	$(BIN)/ruff check src tests bench deploy docs
 	$(BIN)/mypy --strict src
+	$(BIN)/mypy --config-file tests/mypy.ini tests/live/*.py tests/live/hostile/*.py
+	for folder in $(SCRIPTS); do \
+	MYPYPATH=$$folder $(BIN)/mypy --config-file tests/mypy.ini tests/live/controlplane.py $$folder/*.py || exit 1; done
 	$(BIN)/lint-imports
 	$(MAKE) docs
 

@@ -69,7 +69,8 @@ class Churn:
         return time.monotonic() - self._begin
 
     async def _arrivals(self, seconds: float) -> None:
-        for one in sorted([*self._gangs.values(), *self._singles.values()], key=lambda one: one.arrives):
+        arriving: list[Gang | Single] = [*self._gangs.values(), *self._singles.values()]
+        for one in sorted(arriving, key=lambda one: one.arrives):
             await self._until(one.arrives)
             if isinstance(one, Gang):
                 self._go(self._create_gang(one))

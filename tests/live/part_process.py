@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 import urllib3
 
@@ -33,7 +34,7 @@ class Part:
         self._process: subprocess.Popen[bytes] | None = None
         self.started: Plain = {}
 
-    def __enter__(self) -> Part:
+    def __enter__(self) -> Self:
         try:
             self.start()
         except BaseException:

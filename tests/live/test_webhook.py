@@ -227,7 +227,7 @@ def test_chips_in_a_number_that_no_board_serves_are_refused(
     webhook: Part, cities: str, api: Api, make_nodes: MakeNodes
 ) -> None:
     make_nodes(1, prefix="ascend-", resources={"huawei.com/Ascend910": "8"})
-    job = {
+    job: Plain = {
         "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train", "namespace": cities},
         "spec": {"template": {"spec": {
             "schedulerName": "muster", "restartPolicy": "Never",

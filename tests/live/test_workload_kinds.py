@@ -150,7 +150,8 @@ def test_groups_are_written_once_though_pod_groups_was_killed_at_any_call(
     assert killed.killed, killed.log_file.read_text(encoding="utf-8")
     with Part("pod-groups", account, "--no-leader-elect"), Scheduler(scheduler_kubeconfig):
         all_placed(api, namespace, pods)
-        (group,) = until("all names", lambda: all_named(api, namespace, len(pods)) and read_groups(api, namespace))
+        until("all names", lambda: all_named(api, namespace, len(pods)))
+        (group,) = until("its group", lambda: read_groups(api, namespace))
         assert group["spec"]["minMember"] == 5
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import ssl
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from live.accounts import account_in
@@ -85,7 +85,7 @@ def _dashboard(plane: ControlPlane, folder: Path) -> Iterator[Listener]:
         )
 
 
-LISTENERS: dict[str, Callable[[ControlPlane, Path], object]] = {
+LISTENERS: dict[str, Callable[[ControlPlane, Path], AbstractContextManager[Listener]]] = {
     "gate": _gate,
     "webhook": _webhook,
     "extender": _extender,
