@@ -27,10 +27,11 @@ def test_a_task_that_fails_or_kills_its_worker_fails_alone() -> None:
 
 
 def test_workers_end_with_the_iteration(tmp_path: Path) -> None:
-    outcomes = run_in_processes(made(9), str(tmp_path), slow, 2)
-    next(outcomes)
-    pids = {int(file.suffix[1:]) for file in tmp_path.iterdir()}
-    assert len(pids) == 2
+    outcomes = run_in_processes(made(99), str(tmp_path), slow, 2)
+    pids: set[int] = set()
+    while len(pids) < 2:  # on a loaded machine the second worker starts late
+        assert next(outcomes).task.seed < 90
+        pids = {int(file.suffix[1:]) for file in tmp_path.iterdir()}
     outcomes.close()  # type: ignore[attr-defined]
     assert not [pid for pid in pids if os.path.exists(f"/proc/{pid}")]
-    assert len(list(tmp_path.iterdir())) < 9
+    assert len(list(tmp_path.iterdir())) < 99
