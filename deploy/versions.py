@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def constraints(lock: str) -> list[str]:
-    """One line a package; where the versions differ by Python, with the marker that tells which."""
+    """One line a package; where the versions differ by Python, with the marker that selects each."""
     lines = []
     for package in tomllib.loads(lock)["package"]:
         if "registry" not in package["source"]:

@@ -69,7 +69,7 @@ def test_case(case: str) -> None:
 
 def simulate(folder: Path, expected: Answer) -> None:
     arguments = expected.get("args") or ["--cycles", "1"]
-    shows = expected.get("tells", [])
+    shows = expected.get("stderr", [])
     got = answer(folder, "simulate", *configuration(folder), "-f", "cluster.yaml", *arguments, shows=shows)
     binds, pending, pipelined = got["binds"], got["pending"], got["pipelined"]
     for pod, nodes in expected.get("binds", {}).items():
@@ -134,7 +134,7 @@ def check_devices(expected: Answer, got: Answer) -> None:
 
 def explain(folder: Path, expected: Answer) -> None:
     arguments = [*expected.get("args", []), *configuration(folder), "-f", "cluster.yaml"]
-    got = answer(folder, "explain", *arguments, shows=expected.get("tells", []))
+    got = answer(folder, "explain", *arguments, shows=expected.get("stderr", []))
     nodes = got["nodes"]
     check_options(expected, got)
     near = expected.get("tolerance", 1e-6)
@@ -167,7 +167,7 @@ def override(folder: Path, expected: Answer) -> None:
         result = muster(folder, *arguments)
         assert result.exit_code != 0
         assert "Traceback" not in result.stderr
-        for text in expected.get("tells", []):
+        for text in expected.get("stderr", []):
             assert text in result.stderr
     else:
         assert_within(expected["output"], answer(folder, *arguments), "")

@@ -24,7 +24,7 @@ from muster.model.kinds import decode
 from muster.model.meta import Object
 
 NODES, GROUPS, REPLICAS, PODS = 5000, 500, 10_000, 1000
-WHOLE = 20  # requests with whole nodes
+WHOLE_NODE_REQUESTS = 20
 ABOUT = f"{NODES} nodes, {GROUPS} groups: milliseconds kube-scheduler waits, one connection"
 FLOORS = {"filter_p99_ms": 2.5, "prioritize_p99_ms": 5.0, "whole_nodes_ms": 100.0}
 _GROUP = "groupmanagement.kubeedge.io"
@@ -70,7 +70,7 @@ def _send_requests(connection: http.client.HTTPConnection, pods: int) -> dict[st
         best = max(scores, key=lambda score: score["Score"])["Host"]
         _timed(connection, "bind", {"pod": f"new-{i}", "node": best})
     items = list(_nodes())
-    for i in range(WHOLE):
+    for i in range(WHOLE_NODE_REQUESTS):
         pod = {"metadata": _pod(f"whole-{i}", "")["metadata"]}
         body = {"Pod": pod, "Nodes": {"metadata": {}, "items": items}, "NodeNames": None}
         answer, seconds = _timed(connection, "filter", body)

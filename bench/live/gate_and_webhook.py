@@ -28,8 +28,8 @@ from live.part_process import Part, free_port
 from muster.model.crd import OURS, PEERS
 from muster.sim.bench.record import commit_name, machine_name
 
-EACH = 100  # pods of an application
-AT_ONCE = 48
+PODS_PER_APPLICATION = 100
+CREATED_AT_ONCE = 48
 NODES = 100
 WATCHES = 100
 DOMAIN = "groupmanagement.kubeedge.io"
@@ -61,14 +61,14 @@ def scene(pods: int) -> Iterator[ControlPlane]:
 
 
 async def _fill(place: JournalCarrier, plane: ControlPlane, pods: int) -> None:
-    await post_all(place, "/api/v1/nodes", (_bytes(node(i)) for i in range(NODES)), AT_ONCE)
-    apps = range(pods // EACH)
-    await post_all(place, APPS, (_bytes(_top(f"app-{i}", held=i % 10 == 0)) for i in apps), AT_ONCE)
+    await post_all(place, "/api/v1/nodes", (_bytes(node(i)) for i in range(NODES)), CREATED_AT_ONCE)
+    apps = range(pods // PODS_PER_APPLICATION)
+    await post_all(place, APPS, (_bytes(_top(f"app-{i}", held=i % 10 == 0)) for i in apps), CREATED_AT_ONCE)
     uids = {one["metadata"]["name"]: one["metadata"]["uid"] for one in plane.api.list(APPS)}
-    await post_all(place, SETS, (_bytes(_below(f"app-{i}", uids[f"app-{i}"])) for i in apps), AT_ONCE)
+    await post_all(place, SETS, (_bytes(_below(f"app-{i}", uids[f"app-{i}"])) for i in apps), CREATED_AT_ONCE)
     sets = {one["metadata"]["name"]: one["metadata"]["uid"] for one in plane.api.list(SETS)}
     made = (_pod(f"app-{i % len(apps)}", sets, f"p-{i}", node_name(i // len(apps) % NODES)) for i in range(pods))
-    await post_all(place, PODS, map(_bytes, made), AT_ONCE)
+    await post_all(place, PODS, map(_bytes, made), CREATED_AT_ONCE)
 
 
 def _top(name: str, *, held: bool) -> Plain:
@@ -188,7 +188,7 @@ async def gate_figures(plane: ControlPlane, port: int, ca: bytes, pid: int, pods
         version = plane.api.get("/api/v1/pods?limit=1")["metadata"]["resourceVersion"]
         query = f"watch=1&allowWatchBookmarks=true&resourceVersion={version}&fieldSelector=spec.nodeName%3D"
         waiting = [
-            asyncio.create_task(gated.added(f"/api/v1/pods?{query}{node_name(i)}", EACH // NODES))
+            asyncio.create_task(gated.added(f"/api/v1/pods?{query}{node_name(i)}", PODS_PER_APPLICATION // NODES))
             for i in range(WATCHES)
         ]
         await asyncio.sleep(10)
@@ -238,7 +238,8 @@ def measure(plane: ControlPlane, pods: int) -> Plain:
         path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/muster-webhook"
         trusted = until("it to be registered", lambda: plane.api.get(path)["webhooks"][0]["clientConfig"]["caBundle"])
         authority = base64.b64decode(trusted)
-        found["webhook"] = asyncio.run(webhook_figures(plane, port, authority, webhook.pid, pods // EACH))
+        applications = pods // PODS_PER_APPLICATION
+        found["webhook"] = asyncio.run(webhook_figures(plane, port, authority, webhook.pid, applications))
     return found
 
 

@@ -27,7 +27,7 @@ from muster.model.crd import OURS, PEERS
 from muster.sim.bench.record import commit_name, machine_name
 
 GANG = 50
-AT_ONCE = 48
+CREATED_AT_ONCE = 48
 LEASE = "kube-system/muster-scheduler"
 FLOORS = {
     "graceful_s": 15.0, "same_pod_s": 15.0, "first_s": 15.0, "takeover_s": 17.0, "idle_ms": 50.0,
@@ -53,15 +53,15 @@ def scene(nodes: int, pods: int, gangs: bool) -> Iterator[ControlPlane]:
 
 
 async def _fill(place: JournalCarrier, nodes: int, pods: int, gangs: bool) -> None:
-    await post_all(place, "/api/v1/nodes", (_bytes(_ready(node(i))) for i in range(nodes)), AT_ONCE)
+    await post_all(place, "/api/v1/nodes", (_bytes(_ready(node(i))) for i in range(nodes)), CREATED_AT_ONCE)
     if gangs:
         groups = (_bytes(group(f"g{i}", "default", namespace=NAMESPACE, minMember=GANG)) for i in range(pods // GANG))
-        await post_all(place, GROUPS, groups, AT_ONCE)
+        await post_all(place, GROUPS, groups, CREATED_AT_ONCE)
     made = (
         muster_pod(NAMESPACE, f"r-{i}", f"g{i // GANG}" if gangs else "", nodeName=node_name(i % nodes))
         for i in range(pods)
     )
-    await post_all(place, PODS, map(_bytes, made), AT_ONCE)
+    await post_all(place, PODS, map(_bytes, made), CREATED_AT_ONCE)
     runs = _bytes({"status": {"phase": "Running"}})
     left = iter(range(pods))
 
@@ -70,7 +70,7 @@ async def _fill(place: JournalCarrier, nodes: int, pods: int, gangs: bool) -> No
             await wire.send("PATCH", f"{PODS}/r-{i}/status", runs, PATCH)
 
     async with Wire(place) as wire:
-        await asyncio.gather(*(some(wire) for _ in range(AT_ONCE)))
+        await asyncio.gather(*(some(wire) for _ in range(CREATED_AT_ONCE)))
 
 
 def _ready(made: Plain) -> Plain:

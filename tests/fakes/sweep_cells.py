@@ -21,7 +21,7 @@ def squared(shared: int, cell: Cell) -> dict[str, Any]:
     return {"metrics": {"value": cell.seed**2 + shared, "by": cell.configuration}}
 
 
-def troubled(shared: int, cell: Cell) -> dict[str, Any]:
+def failing(shared: int, cell: Cell) -> dict[str, Any]:
     """Fails in all the ways that a cell can fail: seeds 1 to 3."""
     if cell.seed == 1:
         raise ValueError("an odd\nmistake")
@@ -48,9 +48,9 @@ def slow_with(cell: Cell, folder: str) -> dict[str, Any]:
     return slow(folder, cell)
 
 
-def troubled_with(cell: Cell, shared: int) -> dict[str, Any]:
-    """`troubled` with its arguments as on a Dask cluster."""
-    return troubled(shared, cell)
+def failing_with(cell: Cell, shared: int) -> dict[str, Any]:
+    """`failing` with its arguments as on a Dask cluster."""
+    return failing(shared, cell)
 
 
 def metrics_of(waiting: dict[str, float], queues: dict[str, float] | None = None, **others: Any) -> dict[str, Any]:

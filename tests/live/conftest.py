@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MakeNodes = Callable[..., list[Plain]]
 Labels = dict[str, str]
 _numbers = itertools.count(1)
-LONGEST = 240  # seconds: a test that waits longer waits for something that does not come
+MAX_TEST_S = 240  # a test that waits longer waits for something that does not come
 
 
 @pytest.fixture(autouse=True)
@@ -34,10 +34,10 @@ def in_time(control_plane: ControlPlane) -> Iterator[None]:
     """No test hangs: it fails where it waits."""
 
     def stop(number: int, frame: object) -> None:
-        raise TimeoutError(f"not done after {LONGEST} s")
+        raise TimeoutError(f"not done after {MAX_TEST_S} s")
 
     before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(LONGEST)
+    signal.alarm(MAX_TEST_S)
     yield
     signal.alarm(0)
     signal.signal(signal.SIGALRM, before)

@@ -1,6 +1,6 @@
 """`muster scheduler` or another verb that kills itself (SIGKILL) right before its k-th call that writes to the cluster.
 
-Called as `python -m live.killed_at K scheduler …`. Leases, reviews, events and statuses that only tell do not count:
+Called as `python -m live.killed_at K scheduler …`. Leases, reviews, events and statuses that only report do not count:
 they are no part of a commit. Calls are made one after the other, so that before the k-th all others have been answered:
 each k is another beginning of a commit.
 """

@@ -111,7 +111,7 @@ def test_two_gates_answer_the_same_also_one_that_was_killed_and_started_again(
         until("both to list", lambda: all(len(one.state) == 1 for one in watchers))
         bind(api, held)
         seen(3)
-        until("both watches to tell of them", lambda: all(len(one.state) == 3 for one in watchers), 40)
+        until("both watches to report them", lambda: all(len(one.state) == 3 for one in watchers), 40)
         assert watchers[0].state.keys() == watchers[1].state.keys()
         gates[0].part.kill()
         made(api, namespace, "later", 1, {REQUIRED_LABEL: "pp"})

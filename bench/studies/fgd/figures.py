@@ -15,7 +15,7 @@ from muster.engine.devices.fragmentation import FragmentTable
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 FIGURES = ("alloc", "frag", "fragratio")
-LAST = 130  # percent
+LAST_PERCENT = 130
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,11 @@ def curves(order: Arrivals, placed: Sequence[Placed], table: FragmentTable, mode
     fragment[[one.pod for one in placed]] = changes
     alloc = np.cumsum(allocated)
     frag = (start + np.cumsum(fragment)) / table.weight
-    percent = np.minimum(np.round(100 * np.cumsum(demand) / capacity).astype(np.int64), LAST)
-    number = np.bincount(percent, minlength=LAST + 1)
-    latest = np.maximum.accumulate(np.where(number > 0, np.arange(LAST + 1), np.flatnonzero(number)[0]))
+    percent = np.minimum(np.round(100 * np.cumsum(demand) / capacity).astype(np.int64), LAST_PERCENT)
+    number = np.bincount(percent, minlength=LAST_PERCENT + 1)
+    latest = np.maximum.accumulate(np.where(number > 0, np.arange(LAST_PERCENT + 1), np.flatnonzero(number)[0]))
     values = (100 * alloc / capacity, 100 * frag / capacity, 100 * frag / np.maximum(capacity - alloc, 1))
-    means = [np.bincount(percent, value, LAST + 1) / np.maximum(number, 1) for value in values]
+    means = [np.bincount(percent, value, LAST_PERCENT + 1) / np.maximum(number, 1) for value in values]
     return {name: mean[latest] for name, mean in zip(FIGURES, means, strict=True)}
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from figures import FIGURES, LAST, Floats
+from figures import FIGURES, LAST_PERCENT, Floats
 from openb import Figures, Workload, read_workload
 from runs import Run, run
 
@@ -48,7 +48,7 @@ class Cell:
 
     def record(self, published: Figures | None) -> dict[str, Any]:
         """Returns the cell as plain values; only means and spreads over the seeds."""
-        percents = range(0, LAST + 1, CURVE_STEP)
+        percents = range(0, LAST_PERCENT + 1, CURVE_STEP)
         found: dict[str, Any] = {
             "workload": self.workload,
             "policy": self.policy,

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-WHOLE_SENTENCE = 1_000  # click cuts the sentence about a command at this number of characters
+MAX_SENTENCE_CHARS = 1_000  # click cuts the sentence about a command at this number of characters
 
 
 class Command(click.Command):
@@ -45,7 +45,7 @@ class Group(click.Group):
         for heading, names in sections.items():
             found = ((name, self.get_command(ctx, name)) for name in names)
             rows = [
-                (name.ljust(widest), command.get_short_help_str(WHOLE_SENTENCE))
+                (name.ljust(widest), command.get_short_help_str(MAX_SENTENCE_CHARS))
                 for name, command in found if command is not None
             ]  # fmt: skip
             with formatter.section(heading):

@@ -18,7 +18,7 @@ from muster.cli.kubectl import kubectl_muster, namespace_of
 __all__ = ["complete", "main"]
 
 FILES, NO_FILES = 0, 4  # directives of cobra: complete file names as the shell does, or not
-SECONDS = 3.0  # for an answer of the cluster; the user waits for the tab key
+ANSWER_TIMEOUT_S = 3.0  # for an answer of the cluster; the user waits for the tab key
 
 
 def main() -> None:
@@ -75,7 +75,7 @@ def _names(kubeconfig: str | None, context: str | None, path: str, params: dict[
     from muster.store.errors import ApiError
 
     async def listed() -> list[str]:
-        async with asyncio.timeout(SECONDS), Client(load(kubeconfig, context)) as client:
+        async with asyncio.timeout(ANSWER_TIMEOUT_S), Client(load(kubeconfig, context)) as client:
             answer = msgspec.json.decode(await client.request("GET", path, params=params, tries=1))
             return [str(item["metadata"]["name"]) for item in answer["items"]]
 

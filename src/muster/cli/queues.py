@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from muster.sim.waiting_jobs import WaitingJob, WaitingJobs
 
-SHORT_REASON = 90  # characters of a reason in the table; -o wide shows all
+MAX_REASON_CHARS = 90  # in the table; -o wide shows all
 
 
 @click.command(cls=Command, example="muster queues -f cluster.yaml job.yaml")
@@ -109,8 +109,8 @@ def _next(job: WaitingJob, *, wide: bool) -> str:
     if job.reason is None:
         return f"binds {plural(job.binds, 'pod')}" if job.binds else ""
     text = job.reason.text
-    if not wide and len(text) > SHORT_REASON:
-        text = f"{text[: SHORT_REASON - 1].rsplit(' ', 1)[0]} …"
+    if not wide and len(text) > MAX_REASON_CHARS:
+        text = f"{text[: MAX_REASON_CHARS - 1].rsplit(' ', 1)[0]} …"
     return f"binds {plural(job.binds, 'pod')}; {text}" if job.binds else text
 
 

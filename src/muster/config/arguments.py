@@ -16,7 +16,7 @@ from muster.model.yamlevents import resolve
 
 __all__ = ["Arguments", "as_bool"]
 
-_LARGEST = 2**63 - 1  # the largest value of a column of integers
+_MAX_INTEGER = 2**63 - 1  # the largest value of a column of integers
 # What Go's ParseBool accepts, and the booleans of YAML 1.1, which Volcano's reader accepts.
 _TRUE = {"1", "t", "true", "y", "yes", "on"}
 _FALSE = {"0", "f", "false", "n", "no", "off"}
@@ -169,7 +169,7 @@ class Arguments(Mapping[str, Any]):
         number = resolve(value.strip()) if isinstance(value, str) else value
         if isinstance(number, bool) or not isinstance(number, int | float):
             raise ValueError("is not a number")
-        if abs(number) > _LARGEST:
+        if abs(number) > _MAX_INTEGER:
             raise ValueError("is too large")
         if isinstance(value, str):
             self.warn(key, f"is the text {value!r}: taken as the number {number}", f"write {number}", "argument-text")

@@ -8,7 +8,7 @@ from typing import Any
 
 __all__ = ["covers", "nearest", "suggest", "unknown_arguments"]
 
-MOST_LISTED = 40
+MAX_LISTED_NAMES = 40
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
@@ -26,8 +26,8 @@ def suggest(name: str, names: Iterable[str]) -> str:
         return f"did you mean {near}?"
     if not listed:
         return "remove it: none is known here"
-    more = f" and {len(listed) - MOST_LISTED} more" if len(listed) > MOST_LISTED else ""
-    return f"known: {', '.join(listed[:MOST_LISTED])}{more}"
+    more = f" and {len(listed) - MAX_LISTED_NAMES} more" if len(listed) > MAX_LISTED_NAMES else ""
+    return f"known: {', '.join(listed[:MAX_LISTED_NAMES])}{more}"
 
 
 def unknown_arguments(

@@ -29,7 +29,7 @@ class WireError(ValueError):
     """The body does not follow the protocol."""
 
 
-class _Asked(Partial, kw_only=True):
+class _WithMetadata(Partial, kw_only=True):
     """The fields of a pod or node that are used here; apiVersion and kind are not sent."""
 
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
@@ -130,7 +130,7 @@ def read_preemption(body: Body) -> PreemptionArgs:
         for node, raw in (_given(parts, name, dict[str, Raw]) or {}).items():
             victims = _lower(_typed(dict[str, Raw], raw, name))
             pods = _given(victims, "pods", list[Raw]) or []
-            uids = [_typed(_Asked, p, name).metadata.uid if whole else _uid(p) for p in pods]
+            uids = [_typed(_WithMetadata, p, name).metadata.uid if whole else _uid(p) for p in pods]
             count = _given(victims, "numpdbviolations", int) or 0
             found.setdefault(node, MetaVictims([MetaPod(uid) for uid in uids], count))
     return PreemptionArgs(pod, found)
@@ -144,7 +144,7 @@ def _pod(parts: dict[str, Raw]) -> Pod:
     text = bytes(parts.get("pod", b""))
     if text.count(b"{") + text.count(b"[") > MAX_VALUES:
         raise WireError(f"the Pod has more than {MAX_VALUES} objects and lists")
-    asked = _given(parts, "pod", _Asked)
+    asked = _given(parts, "pod", _WithMetadata)
     if asked is None:
         raise WireError("no Pod is given")
     try:

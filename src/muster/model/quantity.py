@@ -37,7 +37,7 @@ _FACTOR: dict[str | None, Fraction | int] = {
     "Ei": 2**60,
 }
 _EXAMPLES = "write a number such as 2, 500m or 1Gi"
-_KEPT = 4096  # quantities whose numbers are kept: with own requests for each pod they would be many, and of no use
+_MAX_KEPT = 4096  # quantities whose numbers are kept: with own requests for each pod they would be many, and of no use
 _BINARY = ("Ei", "Pi", "Ti", "Gi", "Mi", "Ki")
 
 
@@ -88,13 +88,13 @@ def _not_a_quantity(text: str) -> QuantityError:
     return QuantityError(f"{shown} is not a quantity", fix)
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_MAX_KEPT)
 def units(value: Quantity) -> int:
     """Returns the quantity in whole units (bytes, pods), rounded up."""
     return _within(_ceiling(parse(value)), value)
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_MAX_KEPT)
 def milli(value: Quantity) -> int:
     """Returns the quantity in thousandths, rounded up."""
     if isinstance(value, str) and value.endswith("m") and value[:-1].isascii() and value[:-1].isdigit():

@@ -48,10 +48,10 @@ def _policy_problems(
     if (why := unusable_name(key.partition("/")[2])) is not None:
         yield locator.finding("warning", kind, key, "policy", f"metadata.name: {why}", "give it a shorter name")
     graded: list[tuple[Severity, list[PolicyProblem]]] = [("error", errors), ("warning", odd)]
-    for severity, troubles in graded:
-        for trouble in troubles:
-            message = f"{trouble.path}: {trouble.message}"
-            yield locator.finding(severity, kind, key, "policy", message, trouble.fix, trouble.path)
+    for severity, problems in graded:
+        for problem in problems:
+            message = f"{problem.path}: {problem.message}"
+            yield locator.finding(severity, kind, key, "policy", message, problem.fix, problem.path)
 
 
 def _editions(

@@ -29,8 +29,8 @@ NUMA_POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
 _CONCURRENCY = ("Allow", "Forbid", "Replace")
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
-_MAX_NAME = 63
-_MAX_CRON_NAME = _MAX_NAME - 11  # Volcano appends the time to the name of the Job
+_MAX_NAME_CHARS = 63
+_MAX_CRON_NAME_CHARS = _MAX_NAME_CHARS - 11  # Volcano appends the time to the name of the Job
 
 
 def check_job(job: Job) -> Problems:
@@ -41,8 +41,8 @@ def check_job(job: Job) -> Problems:
 def check_cron_job(cron: CronJob) -> Problems:
     """Yields the faults of a CronJob and of its Job template."""
     spec, name = cron.spec, cron.metadata.name
-    if len(name) > _MAX_CRON_NAME:
-        message = f"has {len(name)} characters, more than {_MAX_CRON_NAME}"
+    if len(name) > _MAX_CRON_NAME_CHARS:
+        message = f"has {len(name)} characters, more than {_MAX_CRON_NAME_CHARS}"
         yield Problem("metadata.name", message, "give it a shorter name: the time is appended to the names of its Jobs")
     if not spec.schedule:
         yield Problem("spec.schedule", "is missing", "write a cron schedule, such as 0 3 * * *")
@@ -92,11 +92,11 @@ def _spec(spec: JobSpec, name: str, path: str) -> Problems:
 
 
 def _task(task: TaskSpec, name: str, job: str, path: str) -> Problems:
-    if not _LABEL.fullmatch(name) or len(name) > _MAX_NAME:
-        message = f"{name!r} is not a name: lower-case letters, digits and -, at most {_MAX_NAME}"
+    if not _LABEL.fullmatch(name) or len(name) > _MAX_NAME_CHARS:
+        message = f"{name!r} is not a name: lower-case letters, digits and -, at most {_MAX_NAME_CHARS}"
         yield Problem(f"{path}.name", message, "rename the task")
-    elif len(longest := f"{job}-{name}-{max(task.replicas - 1, 0)}") > _MAX_NAME:
-        message = f"the name of its pod {longest} has {len(longest)} characters, more than {_MAX_NAME}"
+    elif len(longest := f"{job}-{name}-{max(task.replicas - 1, 0)}") > _MAX_NAME_CHARS:
+        message = f"the name of its pod {longest} has {len(longest)} characters, more than {_MAX_NAME_CHARS}"
         yield Problem(f"{path}.name", message, "shorten the name of the task or of the Job")
     yield from not_negative(task.replicas, f"{path}.replicas")
     yield from not_negative(task.min_available, f"{path}.minAvailable")

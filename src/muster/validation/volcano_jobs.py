@@ -14,7 +14,7 @@ from muster.model.volcano_job import JobSpec, task_name
 from muster.validation.locator import Locator
 
 _KIND = volcano_job.Job.__name__
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 # The events that occur in a simulation; the simulated controller takes no action on them.
 _EVENTS = ("*", "PodEvicted", "PodFailed", "TaskCompleted", "TaskFailed")
 
@@ -37,7 +37,7 @@ def _queue(session: Session, key: str, spec: JobSpec, locator: Locator) -> Itera
     children = sorted(other.name for other in session.queues.values() if other.parent == (spec.queue or "default"))
     if children:
         message = f"queue {spec.queue} has queues below it: Volcano accepts Jobs only in queues without any"
-        fix = f"name one of {', '.join(children[:_MOST_NAMED])}"
+        fix = f"name one of {', '.join(children[:_MAX_NAMED])}"
         yield locator.finding("error", _KIND, key, "queue-not-leaf", message, fix, "spec.queue")
 
 

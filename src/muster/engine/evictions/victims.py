@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from muster.engine.core.session import Session
 
 Answer = list[bool] | None
-Ask = Callable[[Task, Sequence[Task]], Answer]
+VictimHook = Callable[[Task, Sequence[Task]], Answer]
 
 
 class Opinions:
@@ -26,11 +26,11 @@ class Opinions:
 
     def __init__(self, session: Session, rule: str) -> None:
         self._order = Victims(session, rule)
-        self._tiers: list[list[tuple[Opinion, Ask]]] = [
+        self._tiers: list[list[tuple[Opinion, VictimHook]]] = [
             [(p.opinion, ask) for p, ask in zip(plugins, asks, strict=True) if p.opinion != Opinion.NONE]
             for plugins, asks in zip(self._order.plugins, self._order.tiers, strict=True)
         ]
-        first: list[tuple[Opinion, Ask]] = next((tier for tier in self._tiers if tier), [])
+        first: list[tuple[Opinion, VictimHook]] = next((tier for tier in self._tiers if tier), [])
         self.names_no_victims = not first
         self.names_all = bool(first) and all(opinion == Opinion.REST for opinion, _ in first)
 
@@ -56,7 +56,7 @@ class Victims:
     def __init__(self, session: Session, rule: str) -> None:
         self.session = session
         self.rule = rule
-        self.tiers: list[list[Ask]]
+        self.tiers: list[list[VictimHook]]
         self.plugins: Sequence[Sequence[VictimHints]]
         if rule == "reclaim":
             reclaimable = [[p for p in tier if not p.inactive(rule)] for tier in session.tiered(Reclaimable)]
@@ -149,7 +149,7 @@ class Victims:
         return [task for name in sorted(by_queue, key=cmp_to_key(before)) for task in by_queue[name]]
 
 
-def combine(tiers: Sequence[Sequence[Ask]], claimer: Task, candidates: Sequence[Task]) -> Answer:
+def combine(tiers: Sequence[Sequence[VictimHook]], claimer: Task, candidates: Sequence[Task]) -> Answer:
     """Volcano: within a tier answers are intersected; a tier without a victim defers to the next tier.
 
     Two quirks are kept on purpose: an empty answer ends its tier at once, and an intersection that becomes empty

@@ -59,7 +59,7 @@ class PodClass:
 
 
 class PodIndex(Ledger):
-    """To be had by `session.shared(PodIndex)`."""
+    """The pods of a cycle by what rules read of them; get it with `session.shared(PodIndex)`."""
 
     def __init__(self, session: Session) -> None:
         self._state = session.state

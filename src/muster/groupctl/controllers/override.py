@@ -330,5 +330,5 @@ class OverridePolicyController(PolicyController[OverridePolicy, RolloutState]):
 
     def _conditions(self, policy: OverridePolicy, records: list[RolloutState]) -> Iterator[Condition]:
         wrong = [str(fault) for fault in self._faults_of(key_of(policy), policy.spec, self._bases)]
-        unknown = [trouble.message for trouble in self._unknown(policy)]
+        unknown = [problem.message for problem in self._unknown(policy)]
         return override_conditions(wrong, unknown, records, policy.metadata.generation)

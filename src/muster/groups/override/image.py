@@ -20,7 +20,7 @@ _HOST = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*|\[[0-9a-fA-F:]+\])(?::[0-9]+)?"
 _WORD = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _REPOSITORY = re.compile(rf"{_WORD}(?:/{_WORD})*")
 _PIECE = re.compile(r"[A-Za-z0-9._:/@+\[\]-]+")
-_LONGEST_NAME = 255
+_MAX_NAME_CHARS = 255
 
 
 class Image(Struct, frozen=True):
@@ -92,8 +92,8 @@ def unusable(reference: str) -> str:
         return f"{found.registry!r} is not a registry (HOST[:PORT])"
     if not _REPOSITORY.fullmatch(found.repository):
         return f"{found.repository!r} is not a repository (lower case letters, digits, and . _ - between them, by /)"
-    if len(found.registry) + len(found.repository) > _LONGEST_NAME:
-        return f"the name is longer than {_LONGEST_NAME} characters"
+    if len(found.registry) + len(found.repository) > _MAX_NAME_CHARS:
+        return f"the name is longer than {_MAX_NAME_CHARS} characters"
     return ""
 
 

@@ -47,8 +47,8 @@ from muster.plugins.gpu_share.requests import (
     VOLCANO_INDEX,
     VOLCANO_TIME,
     GpuRequest,
-    asks_for_shares,
     request_of,
+    requests_shares,
     write_index,
 )
 from muster.plugins.gpu_share.scores import FGD, PACK, SCORES, Scores
@@ -89,7 +89,7 @@ class GpuShare(Plugin, NodeFilter, NodeScorer, Ledger, DevicePicker, SharedDevic
     @classmethod
     def required_by(cls, state: State) -> Iterator[Requirement]:
         for task in waiting(state):
-            if asks_for_shares(task.shape, task.annotations):
+            if requests_shares(task.shape, task.annotations):
                 text = "requests shared GPUs or GPUs by number, which must be chosen for each pod"
                 yield Requirement(f"Pod {task.key}", text, hard=True, switch="enablePredicate")
 

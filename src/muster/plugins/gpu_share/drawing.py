@@ -10,7 +10,7 @@ from muster.engine.devices.fragmentation import GPU_PARTS
 from muster.model.markup import escape
 from muster.plugins.gpu_share.devices import PodGpus
 
-_WIDTH = 20  # characters of a bar
+_BAR_CHARS = 20
 _COLOURS = ("#90caf9", "#ce93d8", "#a5d6a7", "#ffcc80", "#80cbc4", "#ef9a9a", "#b0bec5", "#e6ee9c")
 
 
@@ -41,8 +41,8 @@ class GpuPicture(Picture):
             bar, used = "", 0
             for pod, parts in self._pods(gpu):
                 used += parts
-                bar += letters[pod] * (round(used * _WIDTH / GPU_PARTS) - len(bar))
-            lines.append(f"  GPU {gpu}  [{bar[:_WIDTH]:·<{_WIDTH}}]  {used}/{GPU_PARTS}")
+                bar += letters[pod] * (round(used * _BAR_CHARS / GPU_PARTS) - len(bar))
+            lines.append(f"  GPU {gpu}  [{bar[:_BAR_CHARS]:·<{_BAR_CHARS}}]  {used}/{GPU_PARTS}")
         if letters:
             lines.append("  " + ", ".join(f"{letter} {pod}" for pod, letter in letters.items()))
         return "\n".join(lines)

@@ -80,7 +80,7 @@ def request_of(shape: Shape, notes: Mapping[str, str]) -> GpuRequest:
     return _read(asked, notes.get(FRACTION), notes.get(MEMORY), notes.get(DEVICES))
 
 
-def asks_for_shares(shape: Shape, notes: Mapping[str, str]) -> bool:
+def requests_shares(shape: Shape, notes: Mapping[str, str]) -> bool:
     """Returns whether only this plugin can serve the pod: its GPUs are shared, or their index must be written."""
     asked = shape.amounts
     return FRACTION in notes or MEMORY in notes or bool(asked.get(VOLCANO_MEMORY) or asked.get(VOLCANO_NUMBER))

@@ -24,7 +24,7 @@ from muster.plugins.gpu_share.requests import GpuRequest
 
 PACK, SPREAD, FGD = "pack", "spread", "fgd"
 SCORES = (PACK, SPREAD, FGD)
-_BEST = 100
+_MAX_SCORE = 100
 _NONE = -1
 
 
@@ -106,15 +106,15 @@ class Scores:
         free, parts = devices.free(index, kind), devices.parts(request, index)
         if request.whole:
             left = free.sum(axis=1) - request.gpus * GPU_PARTS
-            score = _BEST * left // np.maximum(devices.count[index] * GPU_PARTS, 1)
+            score = _MAX_SCORE * left // np.maximum(devices.count[index] * GPU_PARTS, 1)
         elif self.rule == SPREAD:
-            score = _BEST * (free.max(axis=1) - parts) // GPU_PARTS
+            score = _MAX_SCORE * (free.max(axis=1) - parts) // GPU_PARTS
         else:
             fitting = np.where(free >= parts[:, None], free, 2 * GPU_PARTS).min(axis=1)
-            score = _BEST * (fitting - parts) // GPU_PARTS
+            score = _MAX_SCORE * (fitting - parts) // GPU_PARTS
         if self.rule == PACK:
-            score = _BEST - score
-        return np.clip(score, 0, _BEST), np.full(len(index), _NONE)
+            score = _MAX_SCORE - score
+        return np.clip(score, 0, _MAX_SCORE), np.full(len(index), _NONE)
 
     # --- FGD
 
@@ -170,4 +170,4 @@ class Scores:
     def _sigmoid(self, relief: Integers) -> Integers:
         """Returns the score of a change of the fragment, which is given times the total weight of typical pods."""
         exponent = -relief / (GPU_PARTS * max(self.table.weight, 1))
-        return np.floor(_BEST / (1.0 + np.exp(exponent))).astype(np.int64)
+        return np.floor(_MAX_SCORE / (1.0 + np.exp(exponent))).astype(np.int64)

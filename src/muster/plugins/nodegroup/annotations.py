@@ -14,7 +14,7 @@ from muster.model.requests import amount
 LIMITS = "volcano.sh/nodegroup-resource-limits"
 WEIGHTS = "muster.io/nodegroup-preferred-weights"
 ONE_GROUP = "muster.io/one-node-group"
-MOST_SHOWN = 80
+MAX_SHOWN_CHARS = 80
 
 Limits = dict[str, dict[str, int]]  # group → resource → the most that the queue may use there
 
@@ -49,7 +49,7 @@ def weights_of(queue: Queue) -> dict[str, float]:
 
 
 def _short(text: str) -> str:
-    return repr(text if len(text) <= MOST_SHOWN else text[:MOST_SHOWN] + "…")
+    return repr(text if len(text) <= MAX_SHOWN_CHARS else text[:MAX_SHOWN_CHARS] + "…")
 
 
 def wants_one_group(job: Job) -> bool:

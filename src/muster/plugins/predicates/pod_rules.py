@@ -29,7 +29,7 @@ SKEWED = Reason("topology-spread", _SPREAD_TEXT)
 _SPREAD_REASONS = [NO_LABEL, SKEWED]  # in the order of LABEL and SKEW of engine.pod_rules.spread
 
 
-class _Asked:
+class _AffinityTallies:
     """The tallies that decide about one pod class. `staying`: without the pods that are terminating."""
 
     __slots__ = ("affinity", "against", "anti", "draws_itself", "labelled", "repels_itself")
@@ -63,77 +63,77 @@ class InterPodAffinity(NodeFilter):
 
     def __init__(self, index: PodIndex) -> None:
         self._index = index
-        self._asked: dict[tuple[int, bool], _Asked] = {}
+        self._by_class: dict[tuple[int, bool], _AffinityTallies] = {}
 
-    def _ask(self, task: Task, kind: MoveKind = MoveKind.ALLOCATE) -> tuple[PodClass, _Asked] | None:
+    def _tallies(self, task: Task, kind: MoveKind = MoveKind.ALLOCATE) -> tuple[PodClass, _AffinityTallies] | None:
         index = self._index
         if index.has_no_rules:
             return None
         pod_class = index.pod_class(task)
         staying = kind == MoveKind.PIPELINE and index.any_terminating
-        asked = self._asked.get((pod_class.id, staying))
-        if asked is None:
-            asked = self._asked[pod_class.id, staying] = _Asked(index, pod_class, staying)
-        return pod_class, asked
+        tallies = self._by_class.get((pod_class.id, staying))
+        if tallies is None:
+            tallies = self._by_class[pod_class.id, staying] = _AffinityTallies(index, pod_class, staying)
+        return pod_class, tallies
 
     def batch(self, task: Task) -> Batch:
-        found = self._ask(task)
+        found = self._tallies(task)
         if found is None:
             return Batch.SKIP
-        pod_class, asked = found
-        later = self._ask(task, MoveKind.PIPELINE)
+        pod_class, tallies = found
+        later = self._tallies(task, MoveKind.PIPELINE)
         assert later is not None
-        if asked.affinity and asked.draws_itself and not any(tally.pods for tally in later[1].affinity):
+        if tallies.affinity and tallies.draws_itself and not any(tally.pods for tally in later[1].affinity):
             return Batch.SINGLE  # the first pod of its group may go anywhere; the others must follow it
-        if asked.affinity or asked.anti:
-            return asked.repels_itself
-        if pod_class.rules.fault or any(tally.pods for tally in asked.against):
+        if tallies.affinity or tallies.anti:
+            return tallies.repels_itself
+        if pod_class.rules.fault or any(tally.pods for tally in tallies.against):
             return Batch.COLUMNS
         return Batch.SKIP
 
     def class_key(self, task: Task) -> ClassKey:
-        found = self._ask(task)
+        found = self._tallies(task)
         if found is None:
             return ClassKey()
-        asked = found[1]
-        tallies = class_key_of_presence([*asked.affinity, *asked.anti, *asked.against])
-        if not asked.affinity:
-            return tallies
+        tallies = found[1]
+        presence = class_key_of_presence([*tallies.affinity, *tallies.anti, *tallies.against])
+        if not tallies.affinity:
+            return presence
 
         def generation() -> Hashable:
-            return tallies.generation() if tallies.generation else 0, any(tally.pods for tally in asked.affinity)
+            return presence.generation() if presence.generation else 0, any(tally.pods for tally in tallies.affinity)
 
-        labelled = [tally.domains.labelled_codes for tally in asked.affinity if tally.domains.narrow]
-        return ClassKey((*tallies.codes, *labelled), tallies.counts, generation)
+        labelled = [tally.domains.labelled_codes for tally in tallies.affinity if tally.domains.narrow]
+        return ClassKey((*presence.codes, *labelled), presence.counts, generation)
 
     def filter(self, task: Task, nodes: NodeView) -> Verdict:
-        found = self._ask(task, nodes.kind)
+        found = self._tallies(task, nodes.kind)
         code = np.zeros(len(nodes), np.uint16)
         if found is None:
             return Verdict(code)
-        pod_class, asked = found
+        pod_class, tallies = found
         if pod_class.rules.fault:
             code[:] = 1
             return Verdict(code, [Reason("bad-object", f"parsing pod: {pod_class.rules.fault}", resolvable=False)])
-        against = _where_any(asked.against, nodes)
+        against = _where_any(tallies.against, nodes)
         if against is not None:
             np.multiply(against, 3, out=code, casting="unsafe")
-        anti = _where_any(asked.anti, nodes)
+        anti = _where_any(tallies.anti, nodes)
         if anti is not None:
             np.putmask(code, anti, 2)
-        if asked.affinity:
-            np.putmask(code, ~self._near(asked, nodes), 1)
+        if tallies.affinity:
+            np.putmask(code, ~self._near(tallies, nodes), 1)
         return Verdict(code, _AFFINITY_REASONS)
 
     @staticmethod
-    def _near(asked: _Asked, nodes: NodeView) -> Bools:
+    def _near(tallies: _AffinityTallies, nodes: NodeView) -> Bools:
         """Returns the nodes that satisfy the pod's affinity terms."""
-        if asked.draws_itself and not any(tally.pods for tally in asked.affinity):
+        if tallies.draws_itself and not any(tally.pods for tally in tallies.affinity):
             # kube-scheduler: while no pod matches the terms, a pod that matches its own terms may be the first.
-            assert asked.labelled is not None
-            return columns(asked.labelled, nodes)
+            assert tallies.labelled is not None
+            return columns(tallies.labelled, nodes)
         near: Bools | None = None
-        for tally in asked.affinity:
+        for tally in tallies.affinity:
             has = tally.some.take(columns(tally.domains.codes, nodes))
             near = has if near is None else near & has
         assert near is not None
@@ -157,7 +157,7 @@ class TopologySpread(NodeFilter):
     def __init__(self, index: PodIndex) -> None:
         self._spread = SpreadIndex(index)
 
-    def _ask(self, task: Task) -> PodClass | None:
+    def _constrained_class(self, task: Task) -> PodClass | None:
         """Returns the task's pod class if it has constraints."""
         if not task.shape.spec.topology_spread_constraints or self._spread.index.has_no_rules:
             return None
@@ -165,19 +165,19 @@ class TopologySpread(NodeFilter):
         return pod_class if pod_class.rules.hard or pod_class.rules.spread_fault else None
 
     def batch(self, task: Task) -> Batch:
-        pod_class = self._ask(task)
+        pod_class = self._constrained_class(task)
         if pod_class is None:
             return Batch.SKIP
         return batch_of(pod_class, self._spread.hard(task, pod_class))
 
     def class_key(self, task: Task) -> ClassKey:
-        pod_class = self._ask(task)
+        pod_class = self._constrained_class(task)
         if pod_class is None or pod_class.rules.spread_fault:
             return ClassKey()
         return class_key_of_domains(self._spread.hard(task, pod_class))
 
     def filter(self, task: Task, nodes: NodeView) -> Verdict:
-        pod_class = self._ask(task)
+        pod_class = self._constrained_class(task)
         if pod_class is None:
             return Verdict(np.zeros(len(nodes), np.uint16))
         if pod_class.rules.spread_fault:

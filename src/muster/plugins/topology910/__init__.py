@@ -39,7 +39,7 @@ from muster.plugins.topology910.boards import LAYOUT, PREFIX, RESOURCE, TIME, fi
 from muster.plugins.topology910.cluster import Boards
 from muster.plugins.topology910.drawing import BoardPicture
 from muster.plugins.topology910.node_rules import Chips, GroupWorth, Healthy, HealthyWorth, RankWorth, Rings, note
-from muster.plugins.topology910.requests import EACH_POD, Ask, ask_of, objection
+from muster.plugins.topology910.requests import EACH_POD, ChipRequest, objection, request_of
 
 if TYPE_CHECKING:
     from muster.config.types import Arguments, PluginOption
@@ -91,7 +91,7 @@ class Topology910(Plugin, JobValid, NodeFilter, NodeScorer, Ledger, DevicePicker
         self.boards = Boards({kind: LAYOUTS[name] for kind, name in names.items()}, default)
         self._filters = (Healthy(self), Rings(self))
         self._scorers = (HealthyWorth(self), GroupWorth(self), RankWorth(self))
-        self._asks: dict[str, Ask] = {}
+        self._requests: dict[str, ChipRequest] = {}
         self._chips: dict[tuple[str, int], Chips] = {}
         self._same_chips: dict[tuple[tuple[int, ...], bool, int], Chips] = {}  # for jobs of equal requests
         self._held: dict[str, int] = {}  # pods allocated in this cycle
@@ -108,7 +108,7 @@ class Topology910(Plugin, JobValid, NodeFilter, NodeScorer, Ledger, DevicePicker
                 yield Requirement(f"Pod {task.key}", text, hard=True, switch="enablePredicate")
 
     def open(self, session: Session) -> None:
-        for kept in (self._asks, self._chips, self._same_chips, self._held, self._reserved, self._times):
+        for kept in (self._requests, self._chips, self._same_chips, self._held, self._reserved, self._times):
             kept.clear()
         self._now = int(session.now * 1_000_000) * 1000
         self.boards.open(session.state)
@@ -124,16 +124,16 @@ class Topology910(Plugin, JobValid, NodeFilter, NodeScorer, Ledger, DevicePicker
 
     def _objections(self, job: Job) -> list[Reason | None]:
         """Returns per layout of the cluster's boards why it does not serve the job."""
-        ask = self._ask(job)
-        each_pod = ask.independent if self.each_pod is None else self.each_pod
-        return [objection(ask, layout, each_pod=each_pod) for layout in self.boards.layouts]
+        request = self._request(job)
+        each_pod = request.independent if self.each_pod is None else self.each_pod
+        return [objection(request, layout, each_pod=each_pod) for layout in self.boards.layouts]
 
-    def _ask(self, job: Job) -> Ask:
-        ask = self._asks.get(job.key)
-        if ask is None:
+    def _request(self, job: Job) -> ChipRequest:
+        request = self._requests.get(job.key)
+        if request is None:
             in_memory = self.boards.state.group_object(job) is None
-            ask = self._asks[job.key] = ask_of(job, independent=in_memory and job.min_available <= 1)
-        return ask
+            request = self._requests[job.key] = request_of(job, independent=in_memory and job.min_available <= 1)
+        return request
 
     # --- nodes
 
@@ -145,16 +145,16 @@ class Topology910(Plugin, JobValid, NodeFilter, NodeScorer, Ledger, DevicePicker
         key = (task.job.key, amount)
         found = self._chips.get(key)
         if found is None:
-            ask = self._ask(task.job)
-            same = (ask.per_pod, ask.independent, amount)
+            request = self._request(task.job)
+            same = (request.per_pod, request.independent, amount)
             known = self._same_chips.get(same)
             if known is None:
                 served = tuple(reason is None for reason in self._objections(task.job))
                 relaxed = tuple(
-                    not ok and objection(ask, layout, each_pod=True) is None
+                    not ok and objection(request, layout, each_pod=True) is None
                     for ok, layout in zip(served, self.boards.layouts, strict=True)
                 )
-                known = self._same_chips[same] = Chips(amount // 1000, ask.several, served, relaxed)
+                known = self._same_chips[same] = Chips(amount // 1000, request.several, served, relaxed)
             found = self._chips[key] = known
         return found
 

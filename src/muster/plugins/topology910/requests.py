@@ -15,7 +15,7 @@ _MILLI = 1000
 _COUNTED = (*ALLOCATED_LIKE, Status.PENDING, Status.PIPELINED)  # without finished and terminating pods
 
 
-class Ask(Struct, frozen=True):
+class ChipRequest(Struct, frozen=True):
     """The chips that a job requests; pods that request none (launchers) do not count."""
 
     job: str
@@ -36,32 +36,32 @@ class Ask(Struct, frozen=True):
         return len(self.per_pod)
 
 
-def ask_of(job: Job, *, independent: bool) -> Ask:
+def request_of(job: Job, *, independent: bool) -> ChipRequest:
     wanted = (t.shape.amounts.get(RESOURCE, 0) for t in job.tasks.values() if t.status in _COUNTED)
-    return Ask(job.key, tuple(sorted(amount for amount in wanted if amount)), independent)
+    return ChipRequest(job.key, tuple(sorted(amount for amount in wanted if amount)), independent)
 
 
-def objection(ask: Ask, layout: Layout, *, each_pod: bool) -> Reason | None:
+def objection(request: ChipRequest, layout: Layout, *, each_pod: bool) -> Reason | None:
     """Returns why boards of this layout do not serve the job, None if they do. `each_pod` checks pods one by one."""
-    if any(amount % _MILLI for amount in ask.per_pod):
-        return _no("chip-total", f"job {ask.job} requests parts of a chip: chips are given whole")
+    if any(amount % _MILLI for amount in request.per_pod):
+        return _no("chip-total", f"job {request.job} requests parts of a chip: chips are given whole")
     sizes, board = layout.sizes, layout.size
-    odd = [amount // _MILLI for amount in ask.per_pod if amount // _MILLI not in sizes]
+    odd = [amount // _MILLI for amount in request.per_pod if amount // _MILLI not in sizes]
     if each_pod or layout.each_pod:
         # Independent pods do not wait for each other: the filter refuses those of another size.
-        if odd and (not ask.independent or len(odd) == ask.pods):
-            return _no("chip-pods", f"job {ask.job} has a pod that requests {odd[0]} chips, not {either(sizes)}")
+        if odd and (not request.independent or len(odd) == request.pods):
+            return _no("chip-pods", f"job {request.job} has a pod that requests {odd[0]} chips, not {either(sizes)}")
         return None
     # If only the number of pods is wrong, an argument lets the job run.
     remedy = "" if odd else f" ({REMEDY})"
-    if ask.total not in sizes and ask.total % board:
+    if request.total not in sizes and request.total % board:
         served = f"{either(sizes)} or a multiple of {board}"
-        return _no("chip-total", f"job {ask.job} requests {ask.total} chips in all, not {served}{remedy}")
-    requests = f"job {ask.job} requests {ask.total} chips with {ask.pods} pods"
-    if ask.total <= board and ask.pods != 1:
+        return _no("chip-total", f"job {request.job} requests {request.total} chips in all, not {served}{remedy}")
+    requests = f"job {request.job} requests {request.total} chips with {request.pods} pods"
+    if request.total <= board and request.pods != 1:
         return _no("chip-pods", f"{requests}: up to {board} chips are one pod's{remedy}")
-    other = [amount // _MILLI for amount in ask.per_pod if amount != board * _MILLI]
-    if ask.total > board and other:
+    other = [amount // _MILLI for amount in request.per_pod if amount != board * _MILLI]
+    if request.total > board and other:
         text = f"{requests}, one of them {other[0]}: above {board} chips every pod requests {board}"
         return _no("chip-pods", f"{text}{remedy}")
     return None

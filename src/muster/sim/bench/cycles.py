@@ -193,7 +193,7 @@ def budgets(count: int, size: int, rounds: int) -> Cluster:
     return Cluster(together(nodes(machines), objects()), changes())
 
 
-COMING = 5  # pods per round of `churn`
+PODS_PER_ROUND = 5  # of `churn`
 
 
 def churn(node_count: int, alive: int, rounds: int, make: Callable[[int, str], list[Object]]) -> Cluster:
@@ -201,9 +201,9 @@ def churn(node_count: int, alive: int, rounds: int, make: Callable[[int, str], l
 
     def changes() -> Iterator[Changes]:
         for r in range(rounds):
-            first = r * COMING
-            gone = [one for i in range(first, first + COMING) for one in make(i, "")]
-            come = [one for i in range(first + alive, first + alive + COMING) for one in make(i, "")]
+            first = r * PODS_PER_ROUND
+            gone = [one for i in range(first, first + PODS_PER_ROUND) for one in make(i, "")]
+            come = [one for i in range(first + alive, first + alive + PODS_PER_ROUND) for one in make(i, "")]
             yield [
                 *((type(one).__name__, key(one), None) for one in gone),
                 *((type(one).__name__, key(one), one) for one in come),
@@ -243,10 +243,10 @@ CYCLES: tuple[Cycles | GroupEvents, ...] = (
     ),
     Cycles(
         "drift", f"1,000 nodes, 2,000 pods with own requests; {_DRIFT}",
-        partial(churn, 1000, 2000, 10_000, own_request), bound=COMING * 10_000, floors=_FLAT,
+        partial(churn, 1000, 2000, 10_000, own_request), bound=PODS_PER_ROUND * 10_000, floors=_FLAT,
     ),
     Cycles(
         "drift-pvc", f"1,000 nodes, 2,000 pods with own claims; {_DRIFT}",
-        partial(churn, 1000, 2000, 10_000, own_claim), bound=COMING * 10_000, floors=_FLAT,
+        partial(churn, 1000, 2000, 10_000, own_claim), bound=PODS_PER_ROUND * 10_000, floors=_FLAT,
     ),
 )  # fmt: skip

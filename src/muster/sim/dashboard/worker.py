@@ -24,7 +24,7 @@ from muster.sim.sweep.processes import Failure, WorkerProcess
 
 TIMEOUT_S = 120.0
 MAX_MEMORY_BYTES = 8 << 30
-MAX_WAITING = 8
+MAX_WAITING_TASKS = 8
 WARM_UP = "warm up"
 
 
@@ -61,7 +61,7 @@ class Worker:
 
     async def run(self, task: Task) -> dict[str, Any]:
         """Computes a task whose `input` is set. Raises Busy or Failed."""
-        if self._waiting >= MAX_WAITING:
+        if self._waiting >= MAX_WAITING_TASKS:
             raise Busy
         self._waiting += 1
         try:

@@ -134,7 +134,7 @@ def in_words(value: object) -> str:
 
 
 NAMES = ("muster",)  # schedulerName of the demo's pods
-START = 1_767_225_600.0  # the clock of every cluster starts at the same time, so that every run of the demo is the same
+START_S = 1_767_225_600.0  # the clock of every cluster starts here, so that every run of the demo is the same
 MANIFESTS = files("muster.sim.demo") / "manifests"
 
 
@@ -163,7 +163,7 @@ class DemoCluster:
         self.config = f"{chapter.name}/{config}"
         self.scheduler = scheduler_of(self.config)
         self.files = [f"{chapter.name}/{file}" for file in nodes]
-        self.cluster, self.state = open_cluster(manifests_of(*self.files).objects, START, NAMES)
+        self.cluster, self.state = open_cluster(manifests_of(*self.files).objects, START_S, NAMES)
 
     def ask(self, asks: str, *manifests: str, why: str = "", plugin: str = "", log: Log = silent) -> Step:
         """Applies manifests and runs the cluster until it is settled. `why`: a pod to explain before it is placed."""

@@ -13,16 +13,16 @@ from muster.engine.core.session import Session
 from muster.engine.core.statement import Move, Statement, perform
 from muster.engine.evictions.claim import PREEMPT, RECLAIM, Claim, Unit
 from muster.model.quantity import display
-from muster.sim.eviction_options.option import OPTIONS, EvictionOption, refused, some
+from muster.sim.eviction_options.option import MAX_OPTIONS, EvictionOption, refused, some
 from muster.sim.eviction_options.search import OptionSearch, eviction_options
 
-__all__ = ["ClaimWatch", "EvictedPod", "EvictionOption", "OPTIONS", "eviction_options"]
+__all__ = ["ClaimWatch", "EvictedPod", "EvictionOption", "MAX_OPTIONS", "eviction_options"]
 
 
 class ClaimWatch:
     """Records what the claims of one cycle mean for one pod."""
 
-    def __init__(self, pod: str, limit: int = OPTIONS) -> None:
+    def __init__(self, pod: str, limit: int = MAX_OPTIONS) -> None:
         self.pod = pod
         self.limit = limit
         self.evicted: EvictedPod | None = None

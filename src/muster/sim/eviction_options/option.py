@@ -9,16 +9,16 @@ from dataclasses import asdict, dataclass, field
 from muster.actions.victim_pool import Cost
 from muster.engine.core.jobs import Task
 
-OPTIONS = 100  # nodes or domains that are tried
-PROTECTED = 100  # protected pods that an option lists
-EXAMINED = 2000  # pods that are asked about for one option
+MAX_OPTIONS = 100  # nodes or domains that are tried
+MAX_PROTECTED = 100  # protected pods that an option lists
+MAX_EXAMINED = 2000  # pods that are asked about for one option
 _WORDS = {
     "budget": "a PodDisruptionBudget", "gang-minimum": "the gang minimum", "not-preemptable": "an annotation or label",
     "not-reclaimable": "a queue that is not reclaimable", "other-queue": "being in another queue",
     "other-scheduler": "belonging to another scheduler", "promise": "a promise", "queue-share": "the queue's share",
     "same-job": "belonging to the same group", "same-queue": "being in the same queue",
 }  # fmt: skip
-_NAMED = 3  # pods that a sentence names
+_MAX_NAMED = 3  # pods that a sentence names
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,5 +81,5 @@ def victim_of(task: Task, names: Sequence[str]) -> Victim:
 
 def some(pods: Sequence[str]) -> str:
     """Returns the first few of the names, and how many more there are."""
-    shown = ", ".join(pods[:_NAMED])
-    return shown if len(pods) <= _NAMED else f"{shown} and {len(pods) - _NAMED} more"
+    shown = ", ".join(pods[:_MAX_NAMED])
+    return shown if len(pods) <= _MAX_NAMED else f"{shown} and {len(pods) - _MAX_NAMED} more"

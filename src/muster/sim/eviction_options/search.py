@@ -29,9 +29,9 @@ from muster.engine.placement.node_sets import divide_nodes
 from muster.engine.placement.trace import FIT, verdicts
 from muster.model.quantity import display
 from muster.sim.eviction_options.option import (
-    EXAMINED,
-    OPTIONS,
-    PROTECTED,
+    MAX_EXAMINED,
+    MAX_OPTIONS,
+    MAX_PROTECTED,
     EvictionOption,
     Protected,
     counted,
@@ -42,7 +42,7 @@ from muster.sim.eviction_options.option import (
 from muster.sim.eviction_options.volcano import volcano_options
 
 
-def eviction_options(session: Session, task: Task, limit: int = OPTIONS) -> list[EvictionOption]:
+def eviction_options(session: Session, task: Task, limit: int = MAX_OPTIONS) -> list[EvictionOption]:
     """Returns the options for a pending pod in the session as it is: possible ones first, the cheapest before others.
 
     Without a need for evictions there are none.
@@ -203,7 +203,7 @@ class OptionSearch:
         parts += [f"{verb} the promise to {some(withdrawn)}"] * bool(withdrawn)
         text = f"{claims.rule} {' and '.join(parts)}"
         protected = list(self._protected(nodes))
-        return EvictionOption(where, True, claims.rule, victims, protected[:PROTECTED], text, cost)
+        return EvictionOption(where, True, claims.rule, victims, protected[:MAX_PROTECTED], text, cost)
 
     def _unsolved(self, nodes: NodeSet) -> EvictionOption:
         index = nodes.index.tolist()
@@ -219,8 +219,8 @@ class OptionSearch:
         why = why or "no set of victims is enough that the rules allow together,"
         text = f"{why} after {could} possible evictions"
         text += f"; {counted(protected)}" if protected else ""
-        text += f" (of the first {EXAMINED:,} pods)" if self._pods(index) > EXAMINED else ""
-        return EvictionOption(nodes.label, False, "", [], protected[:PROTECTED], text)
+        text += f" (of the first {MAX_EXAMINED:,} pods)" if self._pods(index) > MAX_EXAMINED else ""
+        return EvictionOption(nodes.label, False, "", [], protected[:MAX_PROTECTED], text)
 
     def _lacks(self, nodes: NodeSet) -> str:
         """Returns what is missing after all possible evictions on the nodes; "" if nothing is."""
@@ -258,7 +258,7 @@ class OptionSearch:
                     if node in here:
                         yield Protected(task.key, task.job.shown if task.job else "", "promise", "", text)
         tasks = [task for node in nodes for task in on[node].values() if task.status != Status.RELEASING]
-        for task in tasks[:EXAMINED]:
+        for task in tasks[:MAX_EXAMINED]:
             veto = self._veto(task)
             if veto is not None:
                 group = task.job.shown if task.job is not None else ""

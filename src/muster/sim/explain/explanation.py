@@ -13,7 +13,7 @@ from muster.sim.eviction_options import EvictionOption
 from muster.sim.explain.node_sets import SetTrace
 from muster.sim.inputs import LoadedConfig
 
-_EQUAL = 1e-9  # scores that differ by less are sums of the same terms in another order
+_SCORE_TOLERANCE = 1e-9  # scores that differ by less are sums of the same terms in another order
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +149,9 @@ def deciding(nodes: Mapping[str, NodeTrace], node: str | None) -> Deciding | Non
     for plugin, parts in best.terms.items():
         for term, value in parts.items():
             against = other.terms[plugin][term]
-            if abs(value - against) > _EQUAL:
+            if abs(value - against) > _SCORE_TOLERANCE:
                 alone = list(parts) == [plugin]
                 terms.append(TermDifference(plugin, None if alone else term, value, against, value - against))
     terms.sort(key=lambda t: (-abs(t.difference), t.plugin, t.term or ""))
     difference = best.total - other.total
-    return Deciding(node, second, 0.0 if abs(difference) <= _EQUAL else difference, terms)
+    return Deciding(node, second, 0.0 if abs(difference) <= _SCORE_TOLERANCE else difference, terms)

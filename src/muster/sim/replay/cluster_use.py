@@ -13,7 +13,7 @@ import numpy as np
 from muster.sim.replay.records import Replay, Samples
 from muster.sim.traces.table import BoolArray, FloatArray, Trace
 
-ROWS = 500  # about so many intervals by default
+DEFAULT_INTERVALS = 500  # about
 _NICE = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400)
 
 
@@ -95,7 +95,7 @@ def default_interval(trace: Trace) -> float:
         return 1.0
     lengths = trace.duration[np.isfinite(trace.duration)]
     span = float(trace.submit[-1] - trace.submit[0]) + (float(np.percentile(lengths, 99)) if len(lengths) else 0.0)
-    wanted = span / ROWS
+    wanted = span / DEFAULT_INTERVALS
     return float(next((length for length in _NICE if length >= wanted), math.ceil(wanted / 86400) * 86400))
 
 

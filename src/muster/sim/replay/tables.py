@@ -13,7 +13,7 @@ from muster.sim.replay.records import Replay
 BEST = "★"
 LOWER, HIGHER = -1, 1
 SECONDS, SHARE, NUMBER = Axis("", "s"), Axis("", "%"), Axis("")
-ENOUGH = 0.99  # of the most completed jobs: who completes fewer has short times because jobs are missing
+MIN_COMPLETED_SHARE = 0.99  # of the most completed jobs: who completes fewer has short times because jobs are missing
 MAX_REASONS = 10
 MAX_GROUPS = 50  # rows of a table by queue, size or priority
 
@@ -88,7 +88,7 @@ def summary_table(runs: Runs) -> SummaryTable:
     """Returns one row for each figure and one column for each configuration; rows without a value are left out."""
     made = SummaryTable("Summary", ("", *runs))
     completed = {name: _mean([lookup(one, ("jobs", "completed")) for one in seeds]) for name, seeds in runs.items()}
-    enough = {name for name, count in completed.items() if count >= ENOUGH * max(completed.values())}
+    enough = {name for name, count in completed.items() if count >= MIN_COMPLETED_SHARE * max(completed.values())}
     for figure in figures_of(runs):
         values = [[lookup(one, figure.path) for one in seeds] for seeds in runs.values()]
         if not any(math.isfinite(v) for seeds in values for v in seeds):

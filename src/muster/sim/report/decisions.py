@@ -27,7 +27,7 @@ from muster.sim.report.elements import (
 from muster.sim.result import CycleRecord, Result
 
 MAX_CAUSES = 100
-MAX_REASON = 1000  # characters
+MAX_REASON_CHARS = 1000
 _GANG = re.compile(r"\s*\d+/\d+ tasks in gang unschedulable: .*", re.DOTALL)
 
 
@@ -54,7 +54,7 @@ def waiting(result: Result) -> str:
         more = f' <span class="soft">({others:,} more like this, with other numbers)</span>' if others else ""
         queues = ", ".join(f"<span{attribute('queue', name)}>{shown(name)}</span>" for name in sorted(cause.queues)[:8])
         rows.append(
-            f'<td class="n">{len(cause.pods):,}</td><td>{shown(cause.example, MAX_REASON)}{more}</td>'
+            f'<td class="n">{len(cause.pods):,}</td><td>{shown(cause.example, MAX_REASON_CHARS)}{more}</td>'
             f"<td>{queues}</td><td>{names(cause.pods)}</td>"
         )
     if not rows:

@@ -18,7 +18,7 @@ from muster.sim.result import Result
 HUES = 24  # classes h0 to h23 of the style sheet
 LETTERS = ascii_uppercase + ascii_lowercase
 OTHER_LETTER = "*"  # of everything after the last letter
-MAX_TEXT = 400  # characters of a name or a reason on a page
+MAX_TEXT_CHARS = 400  # of a name or a reason on a page
 MAX_NAMES = 40
 _NUMBER = re.compile(r"\d[\d.,]*[A-Za-z]{0,2}\b")
 LETTER_PERCENT = 9.0  # a piece of a bar that is narrower has no letter
@@ -34,7 +34,7 @@ def letters(names: Iterable[str]) -> dict[str, str]:
     return {name: LETTERS[i] if i < len(LETTERS) else OTHER_LETTER for i, name in enumerate(names)}
 
 
-def shown(text: str, most: int = MAX_TEXT) -> str:
+def shown(text: str, most: int = MAX_TEXT_CHARS) -> str:
     """Returns a text as HTML; a text that is longer than every valid name is cut, and its length is shown."""
     if len(text) > most:
         return f"{escape(text[:most])}… <span class=\"soft\">({len(text):,} characters)</span>"

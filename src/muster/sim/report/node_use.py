@@ -32,7 +32,7 @@ class NodeUse:
     number: int
     name: str
     group: str  # its rack or node group, "" if it has none
-    trouble: str  # NotReady, Unknown, cordoned; "" if pods can be placed on it
+    problem: str  # NotReady, Unknown, cordoned; "" if pods can be placed on it
     offered: dict[str, int]
     used: dict[str, int]
     placed: int = 0  # pods that this run placed
@@ -54,10 +54,10 @@ def nodes_of(result: Result) -> list[NodeUse]:
     placed = placed_pods(result)
     for i, node in enumerate(state.nodes.objects):
         ready = readiness(node)
-        trouble = ready if ready != "Ready" else "cordoned" if node.spec.unschedulable else ""
+        problem = ready if ready != "Ready" else "cordoned" if node.spec.unschedulable else ""
         most = {name: n for name, n in state.nodes.amounts(state.nodes.offered, i).items() if n > 0}
         has = state.nodes.amounts(used, i)
-        one = NodeUse(i, node.metadata.name, groups[i], trouble, most, has, pods=list(state.nodes.on[i].values()))
+        one = NodeUse(i, node.metadata.name, groups[i], problem, most, has, pods=list(state.nodes.on[i].values()))
         for task in one.pods:
             one.placed += state_of(task, placed) == NEW
         found.append(one)

@@ -66,9 +66,9 @@ def _box(result: Result, node: NodeUse, marks: QueueMarks, placed: Collection[st
     pods = "".join(_pod(result, task, marks, placed) for task in tasks[:MAX_PODS])
     if len(tasks) > MAX_PODS:
         pods += f'<li class="soft">and {len(tasks) - MAX_PODS:,} more</li>'
-    trouble = f' <strong class="bad">{escape(node.trouble)}</strong>' if node.trouble else ""
+    problem = f' <strong class="bad">{escape(node.problem)}</strong>' if node.problem else ""
     listed = f'<ul class="pods">{pods}</ul>' if pods else '<p class="soft">no pods</p>'
-    title = f'<b class="title">{shown(node.name)}{trouble}</b>'
+    title = f'<b class="title">{shown(node.name)}{problem}</b>'
     return f'<div class="node"{attribute("node", node.name)}>{title}{bars}{listed}</div>'
 
 
@@ -132,8 +132,8 @@ def devices(result: Result) -> str:
 
 
 SIZE, STEP = 10, 12  # pixels of a square, and from one to the next
-ACROSS = 16  # squares in a row of a group
-MAX_ACROSS = 64
+SQUARES_PER_ROW = 16  # of a group
+MAX_SQUARES_PER_ROW = 64
 MAX_GROUPS = 400  # with more groups all nodes are drawn together
 FULL_CAPTIONS = 12  # groups; of more groups each caption is short, and the numbers are in a table
 MAX_RESOURCES = 4
@@ -161,8 +161,8 @@ def _square_legend(nodes: Sequence[NodeUse]) -> str:
     )
     entries = "".join(
         f'<li><svg class="squares" aria-hidden="true" width="{SIZE}" height="{SIZE}">{_outline(1, 1)}'
-        f"{_square(0, 0, share, bool(trouble), placed)}</svg> {text}</li>"
-        for share, trouble, placed, text in samples
+        f"{_square(0, 0, share, bool(problem), placed)}</svg> {text}</li>"
+        for share, problem, placed, text in samples
     )
     return f'<p>{escape(totals(nodes))}</p><ul class="legend">{entries}</ul>'
 
@@ -181,17 +181,17 @@ def totals(nodes: Iterable[NodeUse]) -> str:
         f"{name} {display(name, used[name])} of {display(name, offered[name])} ({used[name] / offered[name]:.0%})"
         for name in chosen
     ]
-    stopped = sum(bool(node.trouble) for node in found)
+    stopped = sum(bool(node.problem) for node in found)
     parts += [f"{stopped:,} take no pods"] if stopped else []
     return f"{len(found):,} node{'s' * (len(found) != 1)}: " + (", ".join(parts) or "no resources")
 
 
 def _group(name: str, nodes: Sequence[NodeUse], short: bool) -> str:
-    across = min(max(ACROSS, math.isqrt(4 * len(nodes))), MAX_ACROSS, max(len(nodes), 1))
+    across = min(max(SQUARES_PER_ROW, math.isqrt(4 * len(nodes))), MAX_SQUARES_PER_ROW, max(len(nodes), 1))
     down = -(-len(nodes) // across)
     cells = "".join(
         _square(
-            i % across * STEP, i // across * STEP, node.share, bool(node.trouble), node.placed > 0,
+            i % across * STEP, i // across * STEP, node.share, bool(node.problem), node.placed > 0,
             attribute("node", node.name),
         )
         for i, node in enumerate(nodes)
@@ -232,7 +232,7 @@ def _table_of_nodes(nodes: Sequence[NodeUse]) -> str:
     rows = (
         f"<td>{shown(node.name, 80)}</td><td>{shown(node.group, 80)}</td>"
         + "".join(f"<td>{_use(node, name)}</td>" for name in resources)
-        + f"<td>{len(node.pods)}</td><td>{node.placed or ''}</td><td>{node.trouble}</td>"
+        + f"<td>{len(node.pods)}</td><td>{node.placed or ''}</td><td>{node.problem}</td>"
         for node in nodes[:MAX_ROWS]
     )
     head = ("node", "group", *resources, "pods", "placed", "state")

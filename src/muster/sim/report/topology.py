@@ -17,7 +17,7 @@ from muster.sim.result import Result
 MAX_NAMED = 100  # nodes; of a larger tree the nodes are squares without names
 MAX_DOMAINS = 600
 MAX_GROUPS = 6  # in one domain
-SQUARE, STEP, ACROSS = 13, 15, 16
+SQUARE, STEP, SQUARES_PER_ROW = 13, 15, 16
 FREE = "·"
 
 
@@ -127,9 +127,9 @@ class Drawing:
             places.setdefault(gang, []).append(i)
         texts = []
         for gang, at in places.items():
-            xs = " ".join(str(i % ACROSS * STEP + STEP // 2) for i in at)
-            ys = " ".join(str(i // ACROSS * STEP + SQUARE - 2) for i in at)
+            xs = " ".join(str(i % SQUARES_PER_ROW * STEP + STEP // 2) for i in at)
+            ys = " ".join(str(i // SQUARES_PER_ROW * STEP + SQUARE - 2) for i in at)
             texts.append(f'<text class="{self.hues.get(gang, "free")}" x="{xs}" y="{ys}">'
                          f'{self.letters.get(gang, FREE) * len(at)}</text>')  # fmt: skip
-        width, height = min(len(members), ACROSS) * STEP, -(-len(members) // ACROSS) * STEP
+        width, height = min(len(members), SQUARES_PER_ROW) * STEP, -(-len(members) // SQUARES_PER_ROW) * STEP
         return f'<svg class="gangs" aria-hidden="true" width="{width}" height="{height}">{"".join(texts)}</svg>'

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 __all__ = ["BadRows", "Chunk", "Column", "delimited", "delimiter_of", "split", "text_lines", "ParquetRows", "MAGIC"]
 
 Column = list[str] | FloatArray
-ROWS_AT_ONCE = 20_000
-MOST_FINDINGS = 100
-MOST_BYTES_OF_A_LINE = 1 << 20
+ROWS_PER_CHUNK = 20_000
+MAX_FINDINGS = 100
+MAX_LINE_BYTES = 1 << 20
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ class BadRows:
         self._waiting.sort(key=lambda finding: finding.line or 0)
         if self.strict and self._waiting:
             raise InputError(f"{self.file} has a row that cannot be used", self._waiting[:1])
-        self.findings += self._waiting[: MOST_FINDINGS - len(self.findings)]
+        self.findings += self._waiting[: MAX_FINDINGS - len(self.findings)]
         self._waiting.clear()
 
 
@@ -72,9 +72,9 @@ def text_lines(stream: IO[bytes], bad: BadRows) -> Iterator[tuple[int, str]]:
     while True:
         number += 1
         try:
-            raw = stream.readline(MOST_BYTES_OF_A_LINE)
-            too_long = len(raw) == MOST_BYTES_OF_A_LINE and not raw.endswith(b"\n")
-            while too_long and (rest := stream.readline(MOST_BYTES_OF_A_LINE)) and not rest.endswith(b"\n"):
+            raw = stream.readline(MAX_LINE_BYTES)
+            too_long = len(raw) == MAX_LINE_BYTES and not raw.endswith(b"\n")
+            while too_long and (rest := stream.readline(MAX_LINE_BYTES)) and not rest.endswith(b"\n"):
                 pass
         except READ_ERRORS as error:
             bad.add(number, f"the file cannot be read from here on: {error}", "download or pack it again")
@@ -125,7 +125,7 @@ def delimited(lines: Iterator[tuple[int, str]], header: list[str], delimiter: st
             continue
         rows.append(cells)
         numbers.append(number)
-        if len(rows) == ROWS_AT_ONCE:
+        if len(rows) == ROWS_PER_CHUNK:
             yield _chunk(header, rows, numbers)
             rows, numbers = [], []
     if rows:
@@ -167,7 +167,7 @@ class ParquetRows:
 
         row = 0
         try:
-            for batch in self._parquet.iter_batches(ROWS_AT_ONCE, columns=sorted(wanted)):
+            for batch in self._parquet.iter_batches(ROWS_PER_CHUNK, columns=sorted(wanted)):
                 columns = {name: _column(batch.column(i)) for i, name in enumerate(batch.schema.names)}
                 yield Chunk(columns, np.arange(row + 1, row + 1 + batch.num_rows))
                 row += batch.num_rows

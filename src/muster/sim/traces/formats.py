@@ -15,7 +15,7 @@ from typing import IO
 import msgspec
 import numpy as np
 
-from muster.sim.traces.chunks import ROWS_AT_ONCE, BadRows, Chunk
+from muster.sim.traces.chunks import ROWS_PER_CHUNK, BadRows, Chunk
 from muster.sim.traces.jobs import KEYS
 from muster.sim.traces.source import READ_ERRORS, unusable
 from muster.sim.traces.table import FloatArray, IntArray
@@ -139,7 +139,7 @@ def swf_chunks(lines: Iterator[tuple[int, str]], bad: BadRows) -> Iterator[Chunk
             bad.add(number, "the row has a text where SWF has a number")
             continue
         numbers.append(number)
-        if len(rows) == ROWS_AT_ONCE:
+        if len(rows) == ROWS_PER_CHUNK:
             yield _swf_chunk(np.array(rows), np.array(numbers, dtype=np.int64))
             rows, numbers = [], []
     if rows:

@@ -23,7 +23,7 @@ DAY_S = 86_400.0
 HOUR_S = 3_600.0
 DIURNAL_PEAK_S = 15 * HOUR_S  # most jobs arrive at three in the afternoon
 DIURNAL_SWING = 0.8  # the rate at the peak is 1.8 times the mean, at night 0.2 times
-MOST_JOBS = 10_000_000
+MAX_JOBS = 10_000_000
 GIB = 2**30
 
 _STREAMS = ("submit", "duration", "duration angle", "pods", "gpus", "queue", "priority", "model", "estimate")
@@ -118,8 +118,8 @@ def _arrivals(recipe: Recipe, stream: np.random.Generator) -> FloatArray:
         else:
             assert recipe.hours is not None
             whole = rate * _cumulative(recipe, np.array([recipe.hours * HOUR_S]))[0]
-            if whole > MOST_JOBS:
-                raise InputError(f"the trace would have about {whole:.3g} jobs, at most {MOST_JOBS:,} are possible")
+            if whole > MAX_JOBS:
+                raise InputError(f"the trace would have about {whole:.3g} jobs, at most {MAX_JOBS:,} are possible")
             gaps = -np.log1p(-stream.random(int(whole + 10 * math.sqrt(whole) + 20)))
             expected = np.cumsum(gaps)
             expected = expected[expected < whole]
@@ -193,8 +193,8 @@ def _check(recipe: Recipe, seed: int) -> None:
             raise InputError(f"{name} must be a number of at least 0, not {value}")
     if recipe.sigma > 10:
         raise InputError(f"sigma is at most 10, not {recipe.sigma}: durations would not be numbers")
-    if recipe.jobs is not None and recipe.jobs > MOST_JOBS:
-        raise InputError(f"jobs is at most {MOST_JOBS:,}, not {recipe.jobs:,}")
+    if recipe.jobs is not None and recipe.jobs > MAX_JOBS:
+        raise InputError(f"jobs is at most {MAX_JOBS:,}, not {recipe.jobs:,}")
     for name in ("pods", "gpus", "queues", "priorities", "models"):
         weights = list(getattr(recipe, name).values())
         if not weights or not all(0 <= weight < math.inf for weight in weights) or not 0 < sum(weights) < math.inf:

@@ -8,15 +8,15 @@ from hashlib import sha256
 
 __all__ = ["job_names", "label_value", "valid_names"]
 
-MOST_OF_A_NAME = 63
-MOST_OF_A_JOB_NAME = 52  # the name of a pod adds a number
+MAX_NAME_CHARS = 63
+MAX_JOB_NAME_CHARS = 52  # the name of a pod adds a number
 _HASH_DIGITS = 8
 _VALID = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 _NOT_IN_LABELS = re.compile(r"[^A-Za-z0-9._-]+")
 
 
-def valid_names(originals: Iterable[str], kind: str, most: int = MOST_OF_A_NAME) -> dict[str, str]:
+def valid_names(originals: Iterable[str], kind: str, most: int = MAX_NAME_CHARS) -> dict[str, str]:
     """Returns a DNS label for each distinct original; different originals get different names.
 
     A valid name is kept. Another one is written in lower case with hyphens; if two would then be the same, a hash of
@@ -39,7 +39,7 @@ def valid_names(originals: Iterable[str], kind: str, most: int = MOST_OF_A_NAME)
 
 def job_names(originals: Sequence[str]) -> list[str]:
     """Returns a unique name for each job: a number is added to a name that occurs again; "" gets a numbered name."""
-    names = valid_names((name for name in originals if name), "job", MOST_OF_A_JOB_NAME)
+    names = valid_names((name for name in originals if name), "job", MAX_JOB_NAME_CHARS)
     taken = set(names.values())
     occurred: dict[str, int] = {}
     made: list[str] = []
@@ -48,7 +48,7 @@ def job_names(originals: Sequence[str]) -> list[str]:
         number = occurred.get(name, 0) + 1 if original else 1
         if number > 1 or (not original and name in taken):
             number = max(number, 2)
-            while (unique := f"{name[: MOST_OF_A_JOB_NAME - 8]}-{number}") in taken:
+            while (unique := f"{name[: MAX_JOB_NAME_CHARS - 8]}-{number}") in taken:
                 number += 1
             taken.add(unique)
         if original:
@@ -59,7 +59,7 @@ def job_names(originals: Sequence[str]) -> list[str]:
 
 def label_value(text: str) -> str:
     """Returns a valid label value, as NVIDIA's feature discovery writes GPU models: hyphens instead of blanks."""
-    return _NOT_IN_LABELS.sub("-", text)[:MOST_OF_A_NAME].strip("-._")
+    return _NOT_IN_LABELS.sub("-", text)[:MAX_NAME_CHARS].strip("-._")
 
 
 def _plain(original: str, most: int) -> str:

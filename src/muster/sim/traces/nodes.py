@@ -20,7 +20,7 @@ from muster.sim.traces.source import READ_ERRORS, file_name, open_source, unusab
 __all__ = ["MODEL_LABEL", "read_nodes"]
 
 MODEL_LABEL = "nvidia.com/gpu.product"
-PODS_OF_A_NODE = 110  # the kubelet's default
+PODS_PER_NODE = 110  # the kubelet's default
 MOST_NODES = 1_000_000
 
 NODE_LISTS: tuple[dict[str, str], ...] = (
@@ -132,7 +132,7 @@ def _raw_name(name: str, i: int) -> str:
 
 def _node(name: str, cpu: int, memory: int, gpus: int, model: str, pods: int, gpu_resource: str) -> Node:
     labels = {"kubernetes.io/hostname": name, **({MODEL_LABEL: model} if model and gpus else {})}
-    offered: ResourceList = {"cpu": f"{cpu}m", "pods": pods or PODS_OF_A_NODE}
+    offered: ResourceList = {"cpu": f"{cpu}m", "pods": pods or PODS_PER_NODE}
     offered |= {resource: amount for resource, amount in {"memory": memory, gpu_resource: gpus}.items() if amount}
     status = NodeStatus(allocatable=offered, capacity=dict(offered))
     return Node(metadata=ObjectMeta(name=name, labels=labels), status=status)

@@ -15,7 +15,7 @@ from muster.config.names import suggest
 from muster.model.finding import Finding, InputError
 from muster.sim.traces.chunks import (
     MAGIC,
-    MOST_FINDINGS,
+    MAX_FINDINGS,
     BadRows,
     Chunk,
     Column,
@@ -68,7 +68,7 @@ def read_trace(
             _read_file(stream, bad, format, dict(columns or {}), joined)
         bad.settle()
         joined.end_file(bad)
-    findings = joined.findings[:MOST_FINDINGS]
+    findings = joined.findings[:MAX_FINDINGS]
     if not joined.jobs:
         names = ", ".join(map(file_name, paths)) or "the input"
         raise InputError(f"there is no job in {names} that can be used", findings)
@@ -177,7 +177,7 @@ def _peek(stream: IO[bytes]) -> bytes:
         return b""
 
 
-UNIX_TIMES = 3.2e8
+MIN_UNIX_TIME_S = 3.2e8
 """Seconds from this on are since 1970 (it is 1980 then): a trace with relative times is shorter than ten years."""
 
 _FLOATS = ("duration", "estimate", "usage")
@@ -223,7 +223,7 @@ class JoinedJobs:
         self.findings += bad.findings
         self._bad_rows += bad.count
         submit = np.concatenate(self._times) if self._times else np.zeros(0)
-        if self._epoch is None and len(submit) and submit.min() >= UNIX_TIMES:
+        if self._epoch is None and len(submit) and submit.min() >= MIN_UNIX_TIME_S:
             self._epoch = float(math.floor(submit.min()))
             submit = submit - self._epoch
         self._submits.append((self._file, self._epoch, submit))
@@ -239,7 +239,7 @@ class JoinedJobs:
         return Trace(
             source=source, epoch=epoch, names=job_names([self._names[i] for i in order.tolist()]),
             submit=submit[order], **columns, queues=queues, models=models, users=users,
-            findings=tuple(self.findings[:MOST_FINDINGS]), bad_rows=self._bad_rows,
+            findings=tuple(self.findings[:MAX_FINDINGS]), bad_rows=self._bad_rows,
         )  # fmt: skip
 
     def _joined_times(self) -> tuple[FloatArray, float]:

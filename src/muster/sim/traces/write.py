@@ -21,7 +21,7 @@ HEADER = {
 """The columns of a file, and the fields of `Trace` that they have."""
 
 EPOCH_LINE = "UnixStartTime"  # the name that SWF gives it
-ROWS_AT_ONCE = 10_000
+ROWS_PER_CHUNK = 10_000
 _INDEXED = {"queue": "queues", "model": "models", "user": "users"}
 _FLOATS = ("submit", "duration", "estimate", "usage")
 
@@ -31,9 +31,9 @@ def write_csv(trace: Trace, to: IO[bytes]) -> None:
     if trace.epoch:
         to.write(f"# {EPOCH_LINE}: {_number(trace.epoch)}\n".encode())
     to.write(f"{','.join(HEADER)}\n".encode())
-    for start in range(0, len(trace), ROWS_AT_ONCE):
+    for start in range(0, len(trace), ROWS_PER_CHUNK):
         text = io.StringIO()
-        part = slice(start, start + ROWS_AT_ONCE)
+        part = slice(start, start + ROWS_PER_CHUNK)
         csv.writer(text, lineterminator="\n").writerows(zip(*_cells(trace, part, _number), strict=True))
         to.write(text.getvalue().encode())
 

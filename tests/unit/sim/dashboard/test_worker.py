@@ -37,7 +37,7 @@ def test_it_is_ended_at_its_limit_and_answers_the_next_task(monkeypatch: pytest.
 
 
 def test_too_many_requests_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "MAX_WAITING", 0)
+    monkeypatch.setattr(worker, "MAX_WAITING_TASKS", 0)
 
     async def play() -> None:
         made = Worker()

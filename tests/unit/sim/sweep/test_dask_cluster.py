@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from distributed import Client
 
 import muster.sim.sweep.dask_cluster as dask_cluster
-from fakes.sweep_cells import made, slow_with, troubled_with
+from fakes.sweep_cells import failing_with, made, slow_with
 from muster.cli import main
 from muster.model.finding import InputError
 from muster.sim.sweep.dask_cluster import run_on_dask
@@ -76,7 +76,7 @@ def test_a_cluster_that_cannot_be_used_is_reported(address: str, monkeypatch: py
 
 def test_a_worker_with_other_code_refuses_the_cell(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dask_cluster, "code_version", lambda: "0.0.1+other")
-    [outcome] = run_on_dask(address, [(made(5)[4], "other", ("folder",))], {"folder": 0}, troubled_with, {})
+    [outcome] = run_on_dask(address, [(made(5)[4], "other", ("folder",))], {"folder": 0}, failing_with, {})
     assert isinstance(outcome.result, Failure) and "but the sweep runs 0.0.1+other" in outcome.result.message
 
 
@@ -116,7 +116,7 @@ def test_no_result_is_lost_or_duplicated_when_a_worker_is_killed(address: str, t
 
 
 def test_a_cell_that_fails_on_the_cluster_fails_alone(address: str) -> None:
-    tasks = [(cell, f"troubled-{cell.key}", ("shared",)) for cell in made(2)]
-    found = {one.task.seed: one.result for one in run_on_dask(address, tasks, {"shared": 1}, troubled_with, {})}
+    tasks = [(cell, f"failing-{cell.key}", ("shared",)) for cell in made(2)]
+    found = {one.task.seed: one.result for one in run_on_dask(address, tasks, {"shared": 1}, failing_with, {})}
     assert found[0] == {"metrics": {"value": 1, "by": "drf"}}
     assert found[1] == Failure("ValueError: an odd mistake", found[1].trace)  # type: ignore[union-attr]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from fakes.sweep_cells import made, slow, squared, troubled
+from fakes.sweep_cells import failing, made, slow, squared
 from muster.sim.sweep.processes import Failure, run_in_processes
 
 
@@ -16,7 +16,7 @@ def test_every_task_has_one_outcome_whatever_the_number_of_processes() -> None:
 
 
 def test_a_task_that_fails_or_kills_its_worker_fails_alone() -> None:
-    outcomes = list(run_in_processes(made(6), 0, troubled, 2))
+    outcomes = list(run_in_processes(made(6), 0, failing, 2))
     found = {one.task.seed: one.result for one in outcomes}
     assert len(outcomes) == 6
     failed = {seed: result for seed, result in found.items() if isinstance(result, Failure)}

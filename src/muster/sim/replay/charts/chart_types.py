@@ -12,10 +12,10 @@ from muster.model.markup import escape
 from muster.sim.replay.charts.axes import Axis, Scale
 from muster.sim.replay.charts.frame import (
     BOTTOM,
-    CHARACTER,
-    KEY_WIDTH,
+    CHARACTER_PX,
+    KEY_WIDTH_PX,
     LEFT,
-    MAX_NAME,
+    MAX_NAME_CHARS,
     Frame,
     Series,
     dash,
@@ -146,8 +146,8 @@ def _marked(points: Points, position: int, of: int) -> list[tuple[float, float]]
 
 
 GAP = 0.25  # of a group's width, between groups
-CELL_HEIGHT = 22.0
-HEAT_LEFT = 150.0
+CELL_HEIGHT_PX = 22.0
+HEAT_LEFT_PX = 150.0
 
 
 def bar_chart(
@@ -158,8 +158,8 @@ def bar_chart(
     spread. `x` of the series is not read. Above each bar is the marker of its series, also without colour."""
     heights = chain.from_iterable(s.heights() for s in series)
     ends = (Axis(x_label, low=0.0, high=float(max(len(groups), 1))), y)
-    longest = min(max(map(len, groups), default=0), MAX_NAME) * CHARACTER
-    turned = longest * len(groups) > size[0] - LEFT - KEY_WIDTH  # the names do not fit beside each other
+    longest = min(max(map(len, groups), default=0), MAX_NAME_CHARS) * CHARACTER_PX
+    turned = longest * len(groups) > size[0] - LEFT - KEY_WIDTH_PX  # the names do not fit beside each other
     foot = BOTTOM + (0.6 * longest if turned else 0.0)
     drawn = frame(title, about or described(series, y), ends, ((), heights), size, len(series), foot)
     drawn.axes(groups)
@@ -229,18 +229,18 @@ def heat_map(
     low = axis.low if axis.low is not None else least
     high = max([low * 10 if axis.log else low + 1e-12, *finite]) if axis.high is None else axis.high
     plain = Axis(x_label, low=0.0, high=float(max(len(columns), 1)))
-    height = 10 + CELL_HEIGHT * max(len(rows), 1) + 74
+    height = 10 + CELL_HEIGHT_PX * max(len(rows), 1) + 74
     about = about or f"{axis.label} by row and column; rows: {', '.join(rows)}"
     drawn = frame(title, about, (plain, Axis("")), ((), ()), (width, height))
-    left, right, top = HEAT_LEFT, width - 16, 10.0
+    left, right, top = HEAT_LEFT_PX, width - 16, 10.0
     step = (right - left) / max(len(columns), 1)
     for r, name in enumerate(rows):
-        at = top + r * CELL_HEIGHT
-        drawn.text(left - 8, at + CELL_HEIGHT / 2 + 4, shortened(name), "end", "name")
+        at = top + r * CELL_HEIGHT_PX
+        drawn.text(left - 8, at + CELL_HEIGHT_PX / 2 + 4, shortened(name), "end", "name")
         for c, value in enumerate(values[r]):
             what = f"{name}, {columns[c]}"
             drawn.parts.append(_cell(left + c * step, at, step, float(value), (low, high), axis, what))
-    foot = top + len(rows) * CELL_HEIGHT
+    foot = top + len(rows) * CELL_HEIGHT_PX
     every = max(1, math.ceil(34 / step))
     for c in range(0, len(columns), every):
         drawn.text(left + (c + 0.5) * step, foot + 16, columns[c], "middle")
@@ -263,7 +263,7 @@ def _strength(value: float, ends: tuple[float, float], axis: Axis) -> float:
 def _cell(
     x: float, y: float, width: float, value: float, ends: tuple[float, float], axis: Axis, what: str
 ) -> str:  # fmt: skip
-    box = f'x="{px(x + 0.5)}" y="{px(y + 0.5)}" width="{px(width - 1)}" height="{px(CELL_HEIGHT - 1)}"'
+    box = f'x="{px(x + 0.5)}" y="{px(y + 0.5)}" width="{px(width - 1)}" height="{px(CELL_HEIGHT_PX - 1)}"'
     tip = f"<title>{escape(what)}: {escape(axis.text(value))}</title>"
     if not math.isfinite(value):
         return f'<rect class="none" {box}>{tip}</rect>'
@@ -274,7 +274,7 @@ def _heat_scale(drawn: Frame, left: float, y: float, ends: tuple[float, float], 
     """Draws the shades from the lowest to the highest value, with both values."""
     steps = 24
     for i in range(steps):
-        box = f'x="{px(left + i * KEY_WIDTH / steps)}" y="{px(y)}" width="{px(KEY_WIDTH / steps)}" height="10"'
+        box = f'x="{px(left + i * KEY_WIDTH_PX / steps)}" y="{px(y)}" width="{px(KEY_WIDTH_PX / steps)}" height="10"'
         drawn.parts.append(f'<rect class="heat" fill-opacity="{0.04 + 0.96 * i / (steps - 1):.2f}" {box}/>')
     drawn.text(left - 8, y + 9, ("≤ " if axis.log else "") + axis.text(ends[0]), "end")
-    drawn.text(left + KEY_WIDTH + 8, y + 9, f"{axis.text(ends[1])}, {axis.label}")
+    drawn.text(left + KEY_WIDTH_PX + 8, y + 9, f"{axis.text(ends[1])}, {axis.label}")

@@ -12,8 +12,8 @@ from muster.sim.replay.charts.axes import Axis, scale
 from muster.sim.replay.charts.frame import Series, floats
 from muster.sim.report.elements import table
 
-POINTS = 240  # of a line, at most
-ROWS = 16  # of the table below a chart, about
+MAX_POINTS = 240  # of a line
+ABOUT_ROWS = 16  # of the table below a chart
 SHARES = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)  # in the table below a CDF
 
 
@@ -25,7 +25,7 @@ def figure(title: str, svg: str, head: Sequence[str], rows: Sequence[Sequence[st
 
 
 def line_rows(series: Sequence[Series], x: Axis, y: Axis) -> tuple[list[str], list[list[str]]]:
-    """Returns the table of a chart of lines or bands: head and rows, at about `ROWS` places of the x axis.
+    """Returns the table of a chart of lines or bands: head and rows, at about `ABOUT_ROWS` places of the x axis.
 
     The value of a line is that of its last point at or before the place.
     """
@@ -33,7 +33,7 @@ def line_rows(series: Sequence[Series], x: Axis, y: Axis) -> tuple[list[str], li
     places = np.unique(floats([v for s in series for v in s.x if math.isfinite(v)]))
     if not len(places):
         return head, []
-    if len(places) > ROWS:
+    if len(places) > ABOUT_ROWS:
         places = floats([v for v, _ in scale(x, places.tolist(), 0.0, 1.0).ticks()] + [float(places[-1])])
     rows = [[x.text(at), *(_value(s, at, y) for s in series)] for at in np.unique(places).tolist()]
     return head, rows
@@ -59,7 +59,7 @@ def cdf(name: str, values: Sequence[float], of: int | None = None, style: int = 
     whole = max(len(found) if of is None else of, 1)
     if not len(found):
         return Series(name, [], [], style=style)
-    ranks = np.unique(np.linspace(0, len(found) - 1, min(POINTS, len(found))).round().astype(np.int64))
+    ranks = np.unique(np.linspace(0, len(found) - 1, min(MAX_POINTS, len(found))).round().astype(np.int64))
     # The last of equal values has the share of all of them.
     ranks = np.unique(np.searchsorted(found, found[ranks], side="right") - 1)
     return Series(name, found[ranks].tolist(), ((ranks + 1) / whole).tolist(), style=style)
@@ -78,7 +78,7 @@ def cdf_rows(series: Sequence[Series], x: Axis) -> tuple[list[str], list[list[st
     return head, rows
 
 
-def thin(x: Sequence[float], y: Sequence[float], most: int = POINTS) -> tuple[list[float], list[float]]:
+def thin(x: Sequence[float], y: Sequence[float], most: int = MAX_POINTS) -> tuple[list[float], list[float]]:
     """Returns at most so many points: each is the mean of neighbouring values, at the x of the first of them.
 
     For values that are means over equal intervals the result is the means over longer intervals. nan is left out.

@@ -17,10 +17,10 @@ from muster.sim.replay.charts.axes import Axis, Scale, scale
 from muster.sim.report.elements import hue
 
 LEFT, TOP, BOTTOM = 72.0, 14.0, 44.0  # pixels around the plot area
-KEY_WIDTH = 190.0
-KEY_STEP = 17.0  # between two lines of the key
-MAX_NAME = 18  # characters of a name in the key; the whole name is in its tooltip
-CHARACTER = 7.0  # about the width of a character
+KEY_WIDTH_PX = 190.0
+KEY_STEP_PX = 17.0  # between two lines of the key
+MAX_NAME_CHARS = 18  # in the key; the whole name is in its tooltip
+CHARACTER_PX = 7.0  # about the width of a character
 SHADES = 3
 _DASHES = ("", "7 3", "2 3", "9 3 2 3", "12 4", "4 2 1 2 1 2")
 _MARKERS = (
@@ -82,10 +82,10 @@ class Frame:
         for value, label in x.ticks() if names is None else ():
             at = x.at(value)
             self.parts.append(f'<path class="grid" d="M{px(at)} {px(y.start)}V{px(y.stop)}"/>')
-            half = len(label) * CHARACTER / 2
+            half = len(label) * CHARACTER_PX / 2
             if at - half >= free:
                 self.text(at, y.start + 16, label, "middle")
-                free = at + half + CHARACTER
+                free = at + half + CHARACTER_PX
         self.parts.append(f'<path class="axis" d="M{px(x.start)} {px(y.stop)}V{px(y.start)}H{px(x.stop)}"/>')
         self.text((x.start + x.stop) / 2, y.start + 36, x.axis.label, "middle", "label")
         if y.axis.label:
@@ -117,9 +117,9 @@ class Frame:
             self.parts.append(f"<title>{escape(name)}</title></text>" if shown != name else "</text>")
 
     def _apart(self, heights: Sequence[float]) -> list[float]:
-        """Moves sorted heights apart so that each is `KEY_STEP` below the one before, and all are in the plot area."""
+        """Moves sorted heights apart so that each is `KEY_STEP_PX` below the last, and all are in the plot area."""
         low, high = self.y.stop + 4, self.y.start
-        step = min(KEY_STEP, (high - low) / max(len(heights) - 1, 1))
+        step = min(KEY_STEP_PX, (high - low) / max(len(heights) - 1, 1))
         found: list[float] = []
         for height in heights:
             found.append(max(height, found[-1] + step if found else low))
@@ -136,8 +136,8 @@ def frame(
 ) -> Frame:  # fmt: skip
     """Returns an empty chart of a size in pixels, scaled to the values, with a key of so many names at the right."""
     width, height = size
-    height = max(height, TOP + foot + KEY_STEP * names)
-    right = KEY_WIDTH if names else 16.0
+    height = max(height, TOP + foot + KEY_STEP_PX * names)
+    right = KEY_WIDTH_PX if names else 16.0
     x = scale(axes[0], values[0], LEFT, width - right)
     y = scale(axes[1], values[1], height - foot, TOP)
     return Frame(title, about, x, y, width, height)
@@ -181,7 +181,7 @@ def key(names: Sequence[str]) -> str:
 
 
 def shortened(name: str) -> str:
-    return name if len(name) <= MAX_NAME else name[: MAX_NAME - 1] + "…"
+    return name if len(name) <= MAX_NAME_CHARS else name[: MAX_NAME_CHARS - 1] + "…"
 
 
 def px(value: float) -> str:
