@@ -88,8 +88,8 @@ MUTANTS = [
     Mutant("plugins/sla.py", "a deadline is past one moment later",
            "Vote.PERMIT if self._now >= self._deadline(job)", "Vote.PERMIT if self._now > self._deadline(job)"),
     Mutant("plugins/nodegroup/rules.py", "a preferred group scores in a required one only",
-           "return required + max((self.worth[g] for g in groups if g in self.worth), default=0.0)",
-           "return required or max((self.worth[g] for g in groups if g in self.worth), default=0.0)"),
+           "return required + max((self.preferences[g] for g in groups if g in self.preferences), default=0.0)",
+           "return required or max((self.preferences[g] for g in groups if g in self.preferences), default=0.0)"),
     Mutant("plugins/nodeorder/resources.py", "evenness is rounded up",
            "    even *= 100.0\n    np.floor(even, out=even)", "    even *= 100.0\n    np.ceil(even, out=even)"),
     # --- groups

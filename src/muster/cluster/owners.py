@@ -190,12 +190,12 @@ def surplus(pods: list[Pod], count: int) -> list[Pod]:
     if count <= 0:
         return []
 
-    def worth(pod: Pod) -> tuple[bool, bool, bool]:
+    def order(pod: Pod) -> tuple[bool, bool, bool]:
         return (bool(pod.spec.node_name), pod.status.phase == "Running", is_healthy(pod))
 
     by_name = sorted(pods, key=key_of)
     by_age = sorted(by_name, key=lambda p: p.metadata.creation_timestamp or "", reverse=True)
-    return sorted(by_age, key=worth)[:count]
+    return sorted(by_age, key=order)[:count]
 
 
 def _owner_key(obj: Object) -> OwnerKey | None:

@@ -176,9 +176,9 @@ class Hierarchy:
         leaf.allocated = used
         leaf.share = dominant_share(used, self._total)
         leaf.saturated = any(
-            amount > 0 and asks > 0 and (amount >= asks or name not in self._left)
+            amount > 0 and requested > 0 and (amount >= requested or name not in self._left)
             for name, amount in used.items()
-            if (asks := leaf.request.get(name, 0))
+            if (requested := leaf.request.get(name, 0))
         )
 
     def _weigh(self, node: _Node) -> None:

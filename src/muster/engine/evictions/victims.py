@@ -27,8 +27,8 @@ class Opinions:
     def __init__(self, session: Session, rule: str) -> None:
         self._order = Victims(session, rule)
         self._tiers: list[list[tuple[Opinion, VictimHook]]] = [
-            [(p.opinion, ask) for p, ask in zip(plugins, asks, strict=True) if p.opinion != Opinion.NONE]
-            for plugins, asks in zip(self._order.plugins, self._order.tiers, strict=True)
+            [(p.opinion, hook) for p, hook in zip(plugins, hooks, strict=True) if p.opinion != Opinion.NONE]
+            for plugins, hooks in zip(self._order.plugins, self._order.tiers, strict=True)
         ]
         first: list[tuple[Opinion, VictimHook]] = next((tier for tier in self._tiers if tier), [])
         self.names_no_victims = not first
@@ -41,8 +41,8 @@ class Opinions:
         ordered = self._order.in_order(claimer, candidates)
         for tier in self._tiers:
             mask = [bool(tier)] * len(ordered)
-            for opinion, ask in tier:
-                answer = ask(claimer, ordered) if opinion == Opinion.ANSWER else None
+            for opinion, hook in tier:
+                answer = hook(claimer, ordered) if opinion == Opinion.ANSWER else None
                 if answer is not None:
                     mask = [a and b for a, b in zip(mask, answer, strict=True)]
             if any(mask):
@@ -119,9 +119,9 @@ class Victims:
         """Returns for explanations: pod → the first plugin that does not name it, for pods that some plugin refuses."""
         found: dict[str, str] = {}
         ordered = self.in_order(claimer, candidates)
-        for plugins, asks in zip(self.plugins, self.tiers, strict=True):
-            for plugin, ask in zip(plugins, asks, strict=True):
-                answer = ask(claimer, ordered)
+        for plugins, hooks in zip(self.plugins, self.tiers, strict=True):
+            for plugin, hook in zip(plugins, hooks, strict=True):
+                answer = hook(claimer, ordered)
                 for task, named in zip(ordered, answer or (), strict=answer is not None):
                     if not named:
                         found.setdefault(task.key, getattr(plugin, "name", ""))
@@ -157,8 +157,8 @@ def combine(tiers: Sequence[Sequence[VictimHook]], claimer: Task, candidates: Se
     """
     for tier in tiers:
         result: Answer = None
-        for ask in tier:
-            answer = ask(claimer, candidates)
+        for hook in tier:
+            answer = hook(claimer, candidates)
             if answer is None:
                 continue
             if not any(answer):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from muster.engine.core.hooks import Bools, Ledger
 from muster.engine.core.jobs import Task
 from muster.engine.pod_rules.node_selectors import Required
-from muster.engine.pod_rules.rules import PodRules, asks, label_keys, read_rules
+from muster.engine.pod_rules.rules import PodRules, has_pod_rules, label_keys, read_rules
 from muster.engine.pod_rules.selections import Selection, Selections
 from muster.engine.pod_rules.taints import Tolerations
 from muster.engine.pod_rules.tally import LabelDomains, Tally
@@ -191,7 +191,7 @@ class PodIndex(Ledger):
 
     def _build(self) -> bool:
         for shape in self._state.shapes.with_affinity:
-            if asks(shape.spec):
+            if has_pod_rules(shape.spec):
                 self._asking[shape.id] = label_keys(shape.spec)
         # All terms must be known before the first pod is matched against them.
         for equal in self._pods:

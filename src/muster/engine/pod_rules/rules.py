@@ -67,7 +67,7 @@ class PodRules:
         return found
 
 
-def asks(spec: PodSpec) -> bool:
+def has_pod_rules(spec: PodSpec) -> bool:
     """Whether the spec has rules about other pods."""
     affinity = spec.affinity
     return bool(spec.topology_spread_constraints) or (
@@ -104,7 +104,7 @@ def read_rules(
     try:
         _read_affinity(rules, spec, namespace, labels, selections)
     except ValueError as fault:
-        # kube-scheduler: a pod whose terms cannot be read is refused everywhere and asks nothing of others.
+        # kube-scheduler: a pod whose terms cannot be read is refused everywhere and requires nothing of others.
         rules.affinity, rules.anti, rules.preferred, rules.together = [], [], [], None
         rules.fault = str(fault)
     try:

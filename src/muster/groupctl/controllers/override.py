@@ -152,8 +152,8 @@ class OverridePolicyController(PolicyController[OverridePolicy, RolloutState]):
     def _on_unbind(self, ref: Ref, app: Object | None, before: str) -> None:
         """The policy is not required any more: pods stay as they are, unless `revert` is set."""
         self._check_times.pop(ref, None)
-        asks = app is not None and bool(app.metadata.labels.get(PolicyLabels.OVERRIDE.required))
-        if app is not None and not asks:
+        required = app is not None and bool(app.metadata.labels.get(PolicyLabels.OVERRIDE.required))
+        if app is not None and not required:
             # After a restart of the controller, the application carries the applied policy.
             applied = self._applied.get(ref) or recorded_override(app)
             if applied is None and before:
@@ -169,7 +169,7 @@ class OverridePolicyController(PolicyController[OverridePolicy, RolloutState]):
                     self._check_times.setdefault(ref, self._store.clock.now() + _REVERT_CHECK_S)
                     return
             self._wrote = record_override(self._store, app, "", None) or self._wrote
-        if asks:
+        if required:
             return  # its policy is missing or invalid for now: the applied policy stays recorded
         self._restarts.forget(ref)
         for table in (self._editions, self._throttles, self._applied):

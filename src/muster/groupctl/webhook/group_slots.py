@@ -85,12 +85,12 @@ class GroupSlots:
         return self._best(unit, bound, self._standing(unit, bound, grouping, {})) is not None
 
     def _best(
-        self, unit: Unit, bound: BoundPolicy, usage: QuotaUsage, worth: Callable[[str], float] | None = None
+        self, unit: Unit, bound: BoundPolicy, usage: QuotaUsage, preference: Callable[[str], float] | None = None
     ) -> str | None:
         open_ = [group for group in bound.rules.groups if usage.accepts(group) == Acceptance.YES]
         now = self._now()
         preferred = [group for group in open_ if self._avoided.get((unit, group), now) <= now]
-        return max(preferred or open_, key=worth or usage.missing, default=None)
+        return max(preferred or open_, key=preference or usage.missing, default=None)
 
     def _unproven_of(self, unit: Unit, since: float | None) -> dict[str, int]:
         """Returns the requests whose pods were not seen yet, per group; those after `since` do not count."""

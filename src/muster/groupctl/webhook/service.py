@@ -99,9 +99,9 @@ class WebhookService(Component):
         async def validate(request: AdmissionRequest) -> AdmissionResponse:
             return validator.review(request)
 
-        asks: dict[str, Reviewer] = {"mutate": mutator.review, "validate": validate}
+        reviewers: dict[str, Reviewer] = {"mutate": mutator.review, "validate": validate}
         loop = asyncio.get_running_loop()
-        handler = ReviewHandler(asks, lambda: informers.is_synced, self.metrics, self.log, loop)
+        handler = ReviewHandler(reviewers, lambda: informers.is_synced, self.metrics, self.log, loop)
         at = (settings.host, settings.port)
         listener = Listener(at, handler, lambda path, authenticated: MAX_BODY_BYTES, tls=self._registration.tls)
         self.metrics.connections.set_function(lambda: len(listener.load))

@@ -130,8 +130,8 @@ class Validator:
             return ""  # its owner was checked, or several workloads form one job
         spec = template.spec
         replicas = min(replicas_of(obj) or 0, _MAX_PODS)
-        asks = any(c.resources is not None and _requests_chips(c.resources) for c in spec.containers)
-        if not asks or not replicas or spec.scheduler_name not in self._names:
+        requests_chips = any(c.resources is not None and _requests_chips(c.resources) for c in spec.containers)
+        if not requests_chips or not replicas or spec.scheduler_name not in self._names:
             return ""
         meta = obj.metadata
         owner = {"apiVersion": obj.api_version, "kind": obj.kind, "name": meta.name, "uid": "new", "controller": True}

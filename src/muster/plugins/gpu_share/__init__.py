@@ -38,7 +38,7 @@ from muster.engine.devices.fragmentation import Fragmentation
 from muster.plugins.gpu_share.devices import Devices
 from muster.plugins.gpu_share.drawing import GpuPicture
 from muster.plugins.gpu_share.findings import findings, too_many
-from muster.plugins.gpu_share.node_rules import Free, Serviceable, Worth
+from muster.plugins.gpu_share.node_rules import Free, GpuScore, Serviceable
 from muster.plugins.gpu_share.requests import (
     DEVICES,
     FRACTION,
@@ -81,7 +81,7 @@ class GpuShare(Plugin, NodeFilter, NodeScorer, Ledger, DevicePicker, SharedDevic
         self.scores = Scores(arguments.text("gpu-share.score", PACK, SCORES), self.gpus)
         self.typical = Typical(arguments, self.request)
         self._filters = (Serviceable(self), Free(self))
-        self._scorers = (Worth(self),)
+        self._scorers = (GpuScore(self),)
         self._requests: dict[Hashable, GpuRequest] = {}  # by shape and annotations
         self._state: State | None = None
         self._now = 0

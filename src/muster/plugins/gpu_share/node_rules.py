@@ -75,7 +75,7 @@ class Free(Term, NodeFilter):
         return Verdict.of(refused, Reason("gpu-free", f"node(s) had too few GPUs with {request.amount} free"))
 
 
-class Worth(Term, NodeScorer):
+class GpuScore(Term, NodeScorer):
     """Scores nodes by the configured rule. FGD also scores pods that request no GPU: they use CPU of GPU nodes."""
 
     scope = Scope.NODE

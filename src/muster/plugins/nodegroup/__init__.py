@@ -112,8 +112,8 @@ class NodeGroup(Plugin, NodeFilter, NodeScorer, NodeSets, Ledger):
                 weights = weights_of(queues[rule.source])
             except AnnotationError as fault:
                 self.weight_faults[rule.source], weights = str(fault), {}
-            worth = {group: weights.get(group, usual) for group, usual in rule.worth.items()}
-            self.rules[name] = replace(rule, worth=worth)
+            preferences = {group: weights.get(group, usual) for group, usual in rule.preferences.items()}
+            self.rules[name] = replace(rule, preferences=preferences)
         self.limits.read(queues.values())
         # The queues with a rule or a limit; this plugin treats pods of all other queues alike.
         self._ruled = {name for name, rule in self.rules.items() if not rule.is_empty}

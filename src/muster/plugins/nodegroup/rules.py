@@ -33,7 +33,7 @@ class Rule:
     preferred: Groups = ()
     forbidden: Groups = ()  # required anti-affinity
     avoided: Groups = ()  # preferred anti-affinity
-    worth: Mapping[str, float] = field(default_factory=dict)  # preferred group → points
+    preferences: Mapping[str, float] = field(default_factory=dict)  # preferred group → points
 
     @property
     def named(self) -> Groups:
@@ -52,7 +52,7 @@ class Rule:
         if _any(self.avoided, groups):
             return AVOIDED_POINTS
         required = REQUIRED_POINTS if _any(self.required, groups) else 0.0
-        return required + max((self.worth[g] for g in groups if g in self.worth), default=0.0)
+        return required + max((self.preferences[g] for g in groups if g in self.preferences), default=0.0)
 
     def by_prose(self, groups: Groups) -> Reason | None:
         """Evaluates the design's rules 1 and 3; soft lists refuse nothing."""
@@ -111,11 +111,11 @@ def rule_of(queue: Queue, queues: Mapping[str, Queue], *, inherits: bool, ordere
 
 def points(preferred: Sequence[str], *, ordered: bool) -> dict[str, float]:
     """Returns the points of each preferred group. Volcano: with enablePreferredOrder the i-th of n has 50·(n−i)/n."""
-    worth: dict[str, float] = {}
+    preferences: dict[str, float] = {}
     for i, group in enumerate(preferred):
         n = len(preferred)
-        worth.setdefault(group, PREFERRED_POINTS * (n - i) / n if ordered else PREFERRED_POINTS)
-    return worth
+        preferences.setdefault(group, PREFERRED_POINTS * (n - i) / n if ordered else PREFERRED_POINTS)
+    return preferences
 
 
 def either(groups: Sequence[str], word: str = "or") -> str:

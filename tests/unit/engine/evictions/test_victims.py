@@ -18,7 +18,7 @@ Names = list[bool] | None
 Y, N = True, False
 
 
-def asks(*answers: Names) -> list[Any]:
+def hooks(*answers: Names) -> list[Any]:
     return [lambda claimer, candidates, a=answer: a for answer in answers]
 
 
@@ -39,7 +39,7 @@ def asks(*answers: Names) -> list[Any]:
     ],
 )
 def test_tiers_combine_as_in_volcano(tiers: list[list[Names]], result: Names) -> None:
-    assert combine([asks(*tier) for tier in tiers], None, []) == result  # type: ignore[arg-type]
+    assert combine([hooks(*tier) for tier in tiers], None, []) == result  # type: ignore[arg-type]
 
 
 def cluster() -> State:

@@ -11,7 +11,7 @@ from muster.plugins.nodegroup.rules import Rule, points, reading, rule_of
 
 
 def rule(**lists: tuple[str, ...]) -> Rule:
-    return Rule("nlp", "nlp", worth=points(lists.get("preferred", ()), ordered=False), **lists)
+    return Rule("nlp", "nlp", preferences=points(lists.get("preferred", ()), ordered=False), **lists)
 
 
 SITUATIONS = [
