@@ -179,7 +179,7 @@ def claimants(world: World) -> list[Job]:
     ]  # fmt: skip
 
 
-def make_room(world: World, victims: list[Task], enough: Callable[[], bool]) -> list[Task] | None:
+def evict_for(world: World, victims: list[Task], enough: Callable[[], bool]) -> list[Task] | None:
     """Evict in order until it is enough, then reprieve whoever is not needed, highest priority first."""
     gone: list[Task] = []
     before = [(t, t.status) for t in victims]
@@ -206,7 +206,7 @@ def claim(world: World, task: Task, node: str, victims: list[Task], enough: Call
     would_free = total([world.future_idle(node), *(t.request for t in victims)])
     if not world.fits(task.request, would_free):
         return False
-    gone = make_room(world, victims, enough)
+    gone = evict_for(world, victims, enough)
     if gone is None:
         return False
     world.evictions += [t.key for t in gone]

@@ -116,6 +116,9 @@ APPLICATIONS = Flag(
     "--applications", metavar=NAMESPACED, help="The ConfigMap that names further kinds of applications. Default: "
     "groupmanagement-config in the namespace muster runs in, else in kubeedge.",
 )  # fmt: skip
+PRIVILEGED = Flag(
+    "--allow-privileged-overrides", help="Allow policies to give pods privileges that their templates do not have.",
+)  # fmt: skip
 TLS_CERT_FILE = Flag(
     "--tls-cert-file", is_path=True, metavar="FILE", help="Serve HTTPS with this certificate (PEM).",
 )  # fmt: skip

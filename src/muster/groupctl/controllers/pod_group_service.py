@@ -7,17 +7,16 @@ from collections.abc import Callable, Sequence
 from muster.engine.core.reading import ADMITTED, waits_for_queue
 from muster.groupctl.controllers.object_cache import ObjectCache
 from muster.groupctl.controllers.podgroups import KINDS, PodGroupController
-from muster.groupctl.controllers.reconcile_loop import Controller, ReconcileLoop, run_controllers
+from muster.groupctl.controllers.reconcile_loop import Controller, ControllerComponent
 from muster.groupctl.controllers.retries import Retries
 from muster.groupctl.controllers.settings import PodGroupSettings
 from muster.model.core import Pod
-from muster.process.application_kinds import Kinds, WorkloadTables
-from muster.process.component import Component
+from muster.process.application_kinds import WorkloadTables
 from muster.process.logs import Log
 from muster.store import NotFound, Store
 
 
-class PodGroupService(Component):
+class PodGroupService(ControllerComponent):
     """`muster pod-groups`: it writes the PodGroups of pods that name none."""
 
     name = "pod-groups"
@@ -28,24 +27,11 @@ class PodGroupService(Component):
         super().__init__(settings, log)
         self.workload_tables = WorkloadTables.of(settings.workload_kinds, settings.applications)
         self._scheduler_names = settings.scheduler_names
-        self._loop: ReconcileLoop | None = None
 
     async def lead(self) -> None:
-        """Runs the controllers; they are made again whenever the described kinds change."""
-        process = self.process
         # A group that was written without the description of its owner would have another name.
-        await process.kinds.followed()
-        while True:
-            await run_controllers(
-                process.client, process.shared_informers, process.recorder, self._controllers, self._at_work
-            )
-
-    def _at_work(self, loop: ReconcileLoop | None) -> None:
-        self._loop = loop
-
-    async def kinds_changed(self, kinds: Kinds) -> None:
-        if self._loop is not None:
-            self._loop.stop()
+        await self.process.kinds.followed()
+        await super().lead()
 
     def _controllers(self, store: Store) -> Sequence[Controller]:
         report, kinds = self.log.report, self.process.kinds.kinds

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
-from muster.kube.client import Client
-from muster.kube.events import Recorder
-from muster.kube.informers import Informers
 from muster.kube.store import KubeStore
 from muster.kube.writes import Writes
+from muster.process.application_kinds import Kinds
+from muster.process.component import Component
 from muster.store import Store
 
 BATCH_DELAY_S = 0.05  # changes come in bursts: wait for the rest of one
@@ -70,24 +70,38 @@ class ReconcileLoop:
 STOP_TIMEOUT_S = 10.0  # for the current run to end when the leadership term ends
 
 
-async def run_controllers(
-    client: Client, informers: Informers, recorder: Recorder, make: Callable[[Store], Sequence[Controller]],
-    at_work: Callable[[ReconcileLoop | None], None],
-) -> None:  # fmt: skip
-    """Runs until cancelled or stopped. `at_work` is called with the loop, and with None when it ends."""
-    store = KubeStore(informers, Writes(client), recorder)
-    loop = ReconcileLoop(store.clock.now)
-    at_work(loop)
-    informers.subscribe(loop.wake, replay=False)
-    turning = asyncio.create_task(asyncio.to_thread(loop.run, partial(make, store)))
-    try:
-        await asyncio.shield(turning)
-    except asyncio.CancelledError:
-        loop.stop()
-        await asyncio.wait([turning], timeout=STOP_TIMEOUT_S)
-        raise
-    finally:
-        at_work(None)
-        loop.stop()
-        informers.unsubscribe(loop.wake)
-        store.close()
+class ControllerComponent(Component):
+    """A component whose work while it leads is to run controllers; they are made again when the known kinds change."""
+
+    _loop: ReconcileLoop | None = None
+
+    @abstractmethod
+    def _controllers(self, store: Store) -> Sequence[Controller]:
+        """Creates the controllers, in the thread that runs them."""
+
+    async def lead(self) -> None:
+        while True:
+            await self._run()
+
+    async def _run(self) -> None:
+        """Runs one set of controllers until cancelled or stopped."""
+        informers = self.process.shared_informers
+        store = KubeStore(informers, Writes(self.process.client), self.process.recorder)
+        loop = self._loop = ReconcileLoop(store.clock.now)
+        informers.subscribe(loop.wake, replay=False)
+        turning = asyncio.create_task(asyncio.to_thread(loop.run, partial(self._controllers, store)))
+        try:
+            await asyncio.shield(turning)
+        except asyncio.CancelledError:
+            loop.stop()
+            await asyncio.wait([turning], timeout=STOP_TIMEOUT_S)
+            raise
+        finally:
+            self._loop = None
+            loop.stop()
+            informers.unsubscribe(loop.wake)
+            store.close()
+
+    async def kinds_changed(self, kinds: Kinds) -> None:
+        if self._loop is not None:
+            self._loop.stop()

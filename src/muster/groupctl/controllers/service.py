@@ -15,19 +15,17 @@ from muster.groupctl.controllers.evictions import EvictionQueue
 from muster.groupctl.controllers.nodegroup import NodeGroupController
 from muster.groupctl.controllers.override import OverridePolicyController
 from muster.groupctl.controllers.propagation import PropagationPolicyController
-from muster.groupctl.controllers.reconcile_loop import Controller, ReconcileLoop, run_controllers
+from muster.groupctl.controllers.reconcile_loop import Controller, ControllerComponent
 from muster.groupctl.controllers.settings import ControllerSettings
 from muster.groupctl.controllers.throttle import TokenBucket
 from muster.groupctl.liveness import PlacerLiveness, WebhookLiveness
 from muster.model.core import Pod
 from muster.model.meta import Object, key
-from muster.process.application_kinds import Kinds
-from muster.process.component import Component
 from muster.process.logs import Log
 from muster.store import Store
 
 
-class ControllersService(Component):
+class ControllersService(ControllerComponent):
     """`muster controllers`."""
 
     name = "controllers"
@@ -38,7 +36,6 @@ class ControllersService(Component):
         super().__init__(settings, log)
         self.settings = settings
         registry = self.registry
-        self._loop: ReconcileLoop | None = None
         self._logged_writes: set[tuple[str, ...]] = set()
         # Kept by the process: new controllers do not get another burst.
         self._rate = TokenBucket(settings.eviction_burst, settings.eviction_rate)
@@ -79,25 +76,14 @@ class ControllersService(Component):
         return (self._webhook.run(), self._placers.run())
 
     async def lead(self) -> None:
-        """Runs the controllers; they are made again whenever the configured kinds change."""
-        process = self.process
-        while True:
-            await run_controllers(
-                process.client, process.shared_informers, process.recorder, self._controllers, self._at_work
-            )
-
-    def _at_work(self, loop: ReconcileLoop | None) -> None:
-        self._loop = loop
-        if loop is None:
-            self._requested = self._propagation = None
+        try:
+            await super().lead()
+        finally:
+            self._requested = self._propagation = None  # a replica that does not lead shows no figures
 
     def _wake(self) -> None:
         if self._loop is not None:
             self._loop.wake()
-
-    async def kinds_changed(self, kinds: Kinds) -> None:
-        if self._loop is not None:
-            self._loop.stop()
 
     def _controllers(self, store: Store) -> Sequence[Controller]:
         settings, report, kinds = self.settings, self.log.report, self.process.kinds.kinds

@@ -8,6 +8,7 @@ from typing import Annotated
 from muster.process.settings import (
     APPLICATIONS,
     NAMESPACED,
+    PRIVILEGED,
     WORKLOAD_KINDS,
     ClusterSettings,
     Flag,
@@ -76,9 +77,7 @@ class ControllerSettings:
     node_labels: Annotated[bool, Flag(
         "--node-labels/--no-node-labels", help="Label nodes with their groups, which the webhook's affinity needs.",
     )] = True  # fmt: skip
-    privileged: Annotated[bool, Flag(
-        "--allow-privileged-overrides", help="Allow policies to give pods privileges that their templates do not have.",
-    )] = False  # fmt: skip
+    privileged: Annotated[bool, PRIVILEGED] = False
     revert: Annotated[bool, Flag(
         "--revert-on-unbind",
         help="Restore the template of pods whose application no longer requires an OverridePolicy.",

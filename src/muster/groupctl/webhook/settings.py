@@ -10,6 +10,7 @@ from muster.process.settings import (
     APPLICATIONS,
     CONFIG,
     NAMESPACED,
+    PRIVILEGED,
     ClusterSettings,
     Flag,
     LeaseSettings,
@@ -46,9 +47,7 @@ class WebhookSettings:
     registration: Annotated[str, Flag(
         "--registration", metavar="NAME", help="The name of the webhook configurations.",
     )] = "muster-webhook"  # fmt: skip
-    privileged: Annotated[bool, Flag(
-        "--allow-privileged-overrides", help="Allow policies to give pods privileges that their templates do not have.",
-    )] = False  # fmt: skip
+    privileged: Annotated[bool, PRIVILEGED] = False
     ungate: Annotated[bool, Flag(
         "--ungate/--no-ungate",
         help="Remove the scheduling gate of pods when their application is bound to its policies.",
