@@ -11,7 +11,7 @@ from time import process_time
 from typing import Any, Protocol
 
 from muster.cluster.memory import MemoryStore, VirtualClock
-from muster.groupctl.controllers.evictions import EvictionQueue
+from muster.groupctl.controllers.eviction_queue import EvictionQueue
 from muster.groupctl.controllers.nodegroup import NodeGroupController
 from muster.groupctl.controllers.override import OverridePolicyController
 from muster.groupctl.controllers.propagation import PropagationPolicyController

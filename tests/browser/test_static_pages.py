@@ -22,7 +22,7 @@ from muster.sim.result import Comparison, Result
 from muster.sim.sweep.comparison import compare
 from muster.sim.sweep.page import page as sweep_page
 from muster.sim.sweep.page import warnings_of
-from muster.sim.sweep.table import rows_of
+from muster.sim.sweep.result_table import rows_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

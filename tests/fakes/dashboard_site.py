@@ -20,9 +20,9 @@ from muster.sim.dashboard.inputs import ClusterInput
 from muster.sim.dashboard.listener import Listener
 from muster.sim.dashboard.service import served
 from muster.sim.dashboard.settings import DashboardSettings
-from muster.sim.dashboard.sources import FileSource, Source
+from muster.sim.dashboard.sources import FileSource, ResultSource
 from muster.sim.inputs import ConfigText, default_config, read_cluster
-from muster.sim.sweep.processes import Outcome, attempt
+from muster.sim.sweep.processes import TaskOutcome, attempt
 
 JSON = {"Content-Type": "application/json", "X-Requested-By": "test"}
 
@@ -46,8 +46,8 @@ class InThread:
     def start(self, task: object) -> None:
         self._task = task
 
-    def outcome(self, seconds: float | None = None) -> Outcome[object]:
-        return Outcome(self._task, attempt(self._run, self._shared, self._task))
+    def outcome(self, seconds: float | None = None) -> TaskOutcome[object]:
+        return TaskOutcome(self._task, attempt(self._run, self._shared, self._task))
 
     def end(self) -> None:
         pass
@@ -58,7 +58,7 @@ class InThread:
 class Site:
     """`with Site(source) as site: site.get("/api/v1/status")`."""
 
-    def __init__(self, source: Source, tls: ssl.SSLContext | None = None, **settings: Any) -> None:
+    def __init__(self, source: ResultSource, tls: ssl.SSLContext | None = None, **settings: Any) -> None:
         self.source = source
         self._tls = tls
         self.listener: Listener

@@ -20,8 +20,8 @@ from muster.sim.sweep.folder import ResultFolder
 from muster.sim.sweep.grid import ClusterSource, ConfigurationSource, Grid, TraceSource
 from muster.sim.sweep.inputs import read_inputs
 from muster.sim.sweep.page import write_report
-from muster.sim.sweep.processes import Outcome
-from muster.sim.sweep.table import rows_of
+from muster.sim.sweep.processes import TaskOutcome
+from muster.sim.sweep.result_table import rows_of
 from muster.sim.traces.make import Recipe
 from strategies.profiles import examples
 
@@ -52,7 +52,7 @@ class Killed(BaseException):
 def executor(order: random.Random, most: int, ran: list[str]) -> Any:
     """Runs cells in a random order, and is killed after so many."""
 
-    def execute(cells: Sequence[Cell]) -> Iterator[Outcome[Cell]]:
+    def execute(cells: Sequence[Cell]) -> Iterator[TaskOutcome[Cell]]:
         mixed = list(cells)
         order.shuffle(mixed)
         for i, cell in enumerate(mixed):
@@ -60,7 +60,7 @@ def executor(order: random.Random, most: int, ran: list[str]) -> Any:
                 raise Killed
             ran.append(cell.key)
             value = int(sha256(cell.key.encode()).hexdigest()[:4], 16) / 7
-            yield Outcome(cell, {"metrics": metrics_of({"1": value, "2-4": 2 * value})})
+            yield TaskOutcome(cell, {"metrics": metrics_of({"1": value, "2-4": 2 * value})})
 
     return execute
 

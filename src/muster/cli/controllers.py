@@ -59,7 +59,7 @@ def plan(
     from muster.cli.live import read_cluster, webhook_is_alive
     from muster.cli.reading import config_from_flag, config_from_objects, load_and_report, read_manifests
     from muster.sim.applied import overlaid
-    from muster.sim.plan import plan as played
+    from muster.sim.controller_plan import plan as played
 
     source = config_from_flag(config)
     one = None if source is None else load_and_report(source)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from muster.cluster.manifests import Manifests
     from muster.process.logs import Log
-    from muster.sim.dashboard.sources import Known, Source
+    from muster.sim.dashboard.sources import Known, ResultSource
     from muster.sim.inputs import ConfigText
 
 
@@ -101,7 +101,7 @@ def _texts(configs: Sequence[str]) -> list[ConfigText]:
 def _files(
     files: Sequence[str], configs: Sequence[str], settings: DashboardSettings, now: float | None, keep_going: bool,
     log: Log,
-) -> Source:  # fmt: skip
+) -> ResultSource:  # fmt: skip
     from muster.cli.reading import config_from_objects, load_and_report, read_manifests
     from muster.sim.dashboard.inputs import ClusterInput
     from muster.sim.dashboard.sources import FileSource
@@ -127,7 +127,7 @@ def _files(
 def _replay(
     traces: Sequence[str], nodes: tuple[str, ...], files: tuple[str, ...], configs: Sequence[str],
     settings: DashboardSettings, keep_going: bool,
-) -> Source:  # fmt: skip
+) -> ResultSource:  # fmt: skip
     from muster.cli.options import read_traces
     from muster.cli.reading import BadInput, config_from_objects, print_findings
     from muster.cli.replay import read_replay_cluster

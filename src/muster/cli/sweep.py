@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from muster.sim.sweep.cells import Cell, SweepResult
     from muster.sim.sweep.comparison import Comparison
     from muster.sim.sweep.inputs import Inputs
-    from muster.sim.sweep.processes import Outcome
+    from muster.sim.sweep.processes import TaskOutcome
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 MAX_FAILURES = 20
@@ -65,7 +65,7 @@ def sweep(
     from muster.sim.sweep.grid import read_grid
     from muster.sim.sweep.inputs import read_inputs
     from muster.sim.sweep.page import write_report
-    from muster.sim.sweep.table import plain_result, rows_of
+    from muster.sim.sweep.result_table import plain_result, rows_of
 
     tls = {"tls_ca_file": tls_ca, "tls_client_cert": tls_cert, "tls_client_key": tls_key}
     given = {name: value for name, value in tls.items() if value is not None}
@@ -74,7 +74,7 @@ def sweep(
     results = ResultFolder(folder)
     cells: Sequence[Cell] = ()
 
-    def execute(missing: Sequence[Cell]) -> Iterator[Outcome[Cell]]:
+    def execute(missing: Sequence[Cell]) -> Iterator[TaskOutcome[Cell]]:
         return _on_dask(address, missing, inputs, given) if address else _here(missing, inputs, processes)
 
     try:
@@ -127,7 +127,7 @@ class CellsDone(AbstractContextManager["CellsDone"]):
         self._shown.update(self._shown.done + 1, self._shown.total, note)
 
 
-def _here(missing: Sequence[Cell], inputs: Inputs, processes: int | None) -> Iterator[Outcome[Cell]]:
+def _here(missing: Sequence[Cell], inputs: Inputs, processes: int | None) -> Iterator[TaskOutcome[Cell]]:
     from muster.sim.sweep.cells import run_cell
     from muster.sim.sweep.processes import run_in_processes
 
@@ -136,7 +136,7 @@ def _here(missing: Sequence[Cell], inputs: Inputs, processes: int | None) -> Ite
 
 def _on_dask(
     address: str, missing: Sequence[Cell], inputs: Inputs, tls: dict[str, str]
-) -> Iterator[Outcome[Cell]]:
+) -> Iterator[TaskOutcome[Cell]]:
     from muster.sim.sweep.cells import run_cell_with
     from muster.sim.sweep.dask_cluster import run_on_dask
 

@@ -96,7 +96,7 @@ class EmbeddedCluster:
         """Yields what the input asked the controllers to do after evictions, and they did not do."""
         yield from volcano_jobs.ignored_policies(self.store, evicted)
 
-    def apply(self, plan: Plan) -> Outcome:
+    def apply(self, plan: Plan) -> PlanOutcome:
         """Applies the plan of a cycle."""
         return self._executor.execute(plan)
 
@@ -135,7 +135,7 @@ class EmbeddedCluster:
 
 
 @dataclass(slots=True)
-class Outcome:
+class PlanOutcome:
     """The result of a plan: the pods that were bound and evicted, and what failed with its reason."""
 
     bound: dict[str, str] = field(default_factory=dict)
@@ -152,9 +152,9 @@ class PlanExecutor:
         # pods with a nomination, of the input and of the last plan without reasons
         self._nominated = {key for key, pod in store.of(Pod).items() if pod.status.nominated_node_name}
 
-    def execute(self, plan: Plan) -> Outcome:
+    def execute(self, plan: Plan) -> PlanOutcome:
         self._count += 1
-        outcome = Outcome()
+        outcome = PlanOutcome()
         self._evict(plan.evictions, outcome)
         for key, node in plan.binds.items():
             self._bind(plan, key, node, outcome)
@@ -166,7 +166,7 @@ class PlanExecutor:
         for event in events:
             self._store.event(*event)
 
-    def _bind(self, plan: Plan, key: str, node: str, outcome: Outcome) -> None:
+    def _bind(self, plan: Plan, key: str, node: str, outcome: PlanOutcome) -> None:
         store = self._store
         try:
             for claim, values in plan.claims_of(key):
@@ -181,7 +181,7 @@ class PlanExecutor:
         outcome.bound[key] = node
         self._record(plan_effects.binding_events([(pod, node)], None))
 
-    def _evict(self, evictions: list[Eviction], outcome: Outcome) -> None:
+    def _evict(self, evictions: list[Eviction], outcome: PlanOutcome) -> None:
         table = self._store.of(Pod)
         done: list[tuple[Eviction, Pod]] = []
         for eviction in evictions:

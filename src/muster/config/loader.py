@@ -11,7 +11,7 @@ from typing import Any
 
 from muster.config.arguments import Arguments, as_bool
 from muster.config.names import covers, suggest, unknown_arguments
-from muster.config.source import Source, find_configuration
+from muster.config.source import ConfigSource, find_configuration
 from muster.config.types import COMPATIBILITIES, SWITCHES, Config, Known, PluginOption, Tier
 from muster.config.volcano_only import SERVED_BY, VOLCANO_ACTIONS, VOLCANO_ARGUMENTS, VOLCANO_PLUGINS
 from muster.model.finding import Finding, Severity, in_order
@@ -62,7 +62,7 @@ def load(text: str, name: str, known: Known) -> tuple[Config, list[Finding]]:
 class _Loading:
     """One configuration being read."""
 
-    def __init__(self, source: Source, known: Known) -> None:
+    def __init__(self, source: ConfigSource, known: Known) -> None:
         self.source = source
         self.known = known
         self.findings: list[Finding] = []

@@ -11,7 +11,7 @@ from typing import Any
 from muster.model.core import ConfigMap
 from muster.model.yamltext import Document, YamlError, load_all
 
-__all__ = ["NoConfiguration", "Source", "content_of", "find_configuration", "key_of_configuration"]
+__all__ = ["NoConfiguration", "ConfigSource", "content_of", "find_configuration", "key_of_configuration"]
 
 SHAPE = "a mapping with `actions` and `tiers`"
 _KEYS = ("actions", "tiers")
@@ -19,7 +19,7 @@ LineOf = Callable[[Sequence[str | int]], int]
 
 
 @dataclass(frozen=True)
-class Source:
+class ConfigSource:
     """The top-level mapping of a configuration, and the line in the file for each path in it."""
 
     value: dict[str, Any]
@@ -27,7 +27,7 @@ class Source:
     line_of: LineOf
 
 
-def find_configuration(text: str, name: str) -> Source:
+def find_configuration(text: str, name: str) -> ConfigSource:
     """Returns the configuration in a text; raises ``YamlError`` with what the text contains instead."""
     documents = load_all(text, name)
     if not documents:
@@ -42,7 +42,7 @@ def find_configuration(text: str, name: str) -> Source:
             _refuse_manifest(document.value, name, document.line)
         raise YamlError(name, documents[1].line, "a configuration is one document: remove what follows the first")
     document = documents[0]
-    return Source(_mapping(document, name, document.line), name, document.line_of)
+    return ConfigSource(_mapping(document, name, document.line), name, document.line_of)
 
 
 def key_of_configuration(data: Mapping[str, object]) -> str:
@@ -113,7 +113,7 @@ def _is_configuration(text: object) -> bool:
     return bool(documents) and isinstance(documents[0].value, dict) and any(key in documents[0].value for key in _KEYS)
 
 
-def _unwrap(config_map: _ConfigMap, text: str, name: str) -> Source:
+def _unwrap(config_map: _ConfigMap, text: str, name: str) -> ConfigSource:
     data = config_map.data
     key = key_of_configuration(data)
     if not key:
@@ -139,7 +139,8 @@ def _unwrap(config_map: _ConfigMap, text: str, name: str) -> Source:
     if not documents:
         raise YamlError(name, at, f"{key} is empty: it should be {SHAPE}")
     document = documents[0]
-    return Source(_mapping(document, name, outer(document.line)), name, lambda path: outer(document.line_of(path)))
+    mapping = _mapping(document, name, outer(document.line))
+    return ConfigSource(mapping, name, lambda path: outer(document.line_of(path)))
 
 
 def _mapping(document: Document, name: str, line: int) -> dict[str, Any]:

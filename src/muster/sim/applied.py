@@ -23,7 +23,7 @@ from muster.model.meta import Object, timestamp
 from muster.model.meta import key as key_of
 from muster.sim.difference import Difference
 
-__all__ = ["ApplyPlan", "ObjectChange", "changes_between", "overlaid", "submitted"]
+__all__ = ["ApplyPlan", "AppliedObject", "changes_between", "overlaid", "submitted"]
 
 # What containers run: a snapshot does not have it, and no decision depends on it.
 _NOT_IN_SNAPSHOTS = frozenset({"command", "args", "env"})
@@ -31,7 +31,7 @@ _KEPT = ("uid", "creation_timestamp", "deletion_timestamp", "resource_version", 
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectChange:
+class AppliedObject:
     """An object that the manifests create or change."""
 
     kind: str
@@ -67,15 +67,15 @@ def overlaid(objects: Objects, changes: Objects) -> dict[str, dict[str, Object]]
     }
 
 
-def changes_between(objects: Objects, after: Objects, changes: Objects) -> list[ObjectChange]:
+def changes_between(objects: Objects, after: Objects, changes: Objects) -> list[AppliedObject]:
     """Returns which of the changed objects are new, and which differ from those in the cluster and how."""
     found = []
     for kind, key in sorted((kind, key) for kind, new in changes.items() for key in new):
         known = objects.get(kind, {}).get(key)
         if known is None:
-            found.append(ObjectChange(kind, key, created=True))
+            found.append(AppliedObject(kind, key, created=True))
         elif fields := difference(plain(known), plain(after[kind][key]), whole=True):
-            found.append(ObjectChange(kind, key, created=False, fields=fields))
+            found.append(AppliedObject(kind, key, created=False, fields=fields))
     return found
 
 
@@ -125,7 +125,7 @@ def _contained(part: Any, whole: Any) -> bool:
 class ApplyPlan:
     """The objects that are created or changed, and what the scheduler decides otherwise because of them."""
 
-    changes: list[ObjectChange]
+    changes: list[AppliedObject]
     difference: Difference
     unchanged: int = 0  # objects of the manifests that are in the cluster as they are
     warnings: list[str] = field(default_factory=list)

@@ -14,8 +14,8 @@ from msgspec import structs
 from muster.cluster.manifests import Manifests, read
 from muster.config.names import suggest
 from muster.engine.core.state import Objects
-from muster.model.assignment import UnknownField, assign
 from muster.model.core import Node, Pod, PodStatus
+from muster.model.field_assignment import UnknownField, assign
 from muster.model.finding import Finding, InputError
 from muster.model.groups import NodeGroup
 from muster.model.kinds import plain

@@ -1,4 +1,4 @@
-"""The embedded cluster with the controllers of node group management and a model of its webhook as its parts.
+"""The embedded cluster with the controllers of node group management as a part.
 
 The controllers are imported when a cluster has node groups or policies: most have none, and `muster simulate` starts
 faster.
@@ -6,14 +6,15 @@ faster.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from muster.cluster.embedded import EmbeddedCluster, Part
+from muster.cluster.memory import MemoryStore
 from muster.engine.core.plan import Eviction
 from muster.engine.core.state import Objects, State
 from muster.model.core import Pod
-from muster.model.custom import custom_kinds
+from muster.model.custom import CustomApplication, custom_kinds
 from muster.model.groups import NodeGroup, OverridePolicy, PropagationPolicy
 from muster.model.meta import key
 from muster.store import Store
@@ -21,15 +22,17 @@ from muster.store import Store
 if TYPE_CHECKING:
     from muster.groupctl.controllers.dry_run import Write
 
+Webhook = Callable[[MemoryStore, Sequence[type[CustomApplication]]], Part]
+
 
 class GroupControllers:
     """Runs the controllers once a cluster has node groups or policies: other clusters should not pay for them.
 
-    `on_write` is called with every write. `webhook`: new pods are created in their group's edition.
+    `on_write` is called with every write. `webhook` makes a model of the webhook, which runs before the controllers.
     """
 
     def __init__(
-        self, cluster: EmbeddedCluster, on_write: Callable[[Write], None] | None = None, *, webhook: bool = False
+        self, cluster: EmbeddedCluster, on_write: Callable[[Write], None] | None = None, webhook: Webhook | None = None
     ) -> None:
         self._cluster = cluster
         self._webhook = webhook
@@ -49,7 +52,7 @@ class GroupControllers:
         if not any(self._cluster.store.of(kind) for kind in (NodeGroup, PropagationPolicy, OverridePolicy)):
             return False
         from muster.groupctl.controllers.dry_run import DryRunStore
-        from muster.groupctl.controllers.evictions import EvictionQueue
+        from muster.groupctl.controllers.eviction_queue import EvictionQueue
         from muster.groupctl.controllers.nodegroup import NodeGroupController
         from muster.groupctl.controllers.override import OverridePolicyController
         from muster.groupctl.controllers.propagation import PropagationPolicyController
@@ -64,13 +67,11 @@ class GroupControllers:
             NodeGroupController(store),
             PropagationPolicyController(store, evictions, retry_pending=False, custom=custom),
             OverridePolicyController(
-                store, evictions, webhook=lambda: self._webhook, retry_pending=False, custom=custom
+                store, evictions, webhook=lambda: self._webhook is not None, retry_pending=False, custom=custom
             ),
         ]
-        if self._webhook:
-            from muster.sim.simulated_webhook import SimulatedWebhook
-
-            self._parts.insert(0, SimulatedWebhook(self._cluster.store, custom))
+        if self._webhook is not None:
+            self._parts.insert(0, self._webhook(self._cluster.store, custom))
         return True
 
     def _note(self, pod: Pod, policy: str, rule: str) -> None:

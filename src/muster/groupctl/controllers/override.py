@@ -21,7 +21,7 @@ from muster.groupctl.controllers.editions import (
     template_id,
 )
 from muster.groupctl.controllers.eviction_order import REPLACED_KINDS, eviction_blocker, eviction_order
-from muster.groupctl.controllers.evictions import EvictionQueue, EvictionRequest
+from muster.groupctl.controllers.eviction_queue import EvictionQueue, EvictionRequest
 from muster.groupctl.controllers.object_cache import Ref
 from muster.groupctl.controllers.override_status import (
     NEEDS_PROPAGATION,
@@ -33,7 +33,12 @@ from muster.groupctl.controllers.override_status import (
 )
 from muster.groupctl.controllers.policy_controller import PolicyController, request_scheduling_retry
 from muster.groupctl.controllers.retries import ignore
-from muster.groupctl.controllers.throttle import STABLE_BEFORE_EVICTION_S, EvictionThrottle, Failure, RestartThrottle
+from muster.groupctl.controllers.throttle import (
+    STABLE_BEFORE_EVICTION_S,
+    EvictionThrottle,
+    ReplacementFailure,
+    RestartThrottle,
+)
 from muster.groups.applications import BindingState, PolicyLabels, binding_state, template_path
 from muster.groups.assignment import EDITION, OPT_IN, edition_name
 from muster.groups.override import faults
@@ -254,7 +259,7 @@ class OverridePolicyController(PolicyController[OverridePolicy, RolloutState]):
         if late:
             state.failure = f"pod {late[0].metadata.name} was made without its edition"
             throttle.record_misplacement(state.failure, now)
-        elif throttle.failure is Failure.WRONG and not state.moving:
+        elif throttle.failure is ReplacementFailure.WRONG and not state.moving:
             throttle.reset_failures()
         allowed = throttle.allowance(state.count, state.moving, state.unscheduled, now)
         homes = self._apps.schedulable_edition_groups(app)

@@ -15,7 +15,7 @@ from zlib import crc32
 from msgspec.structs import replace
 
 from muster.groupctl.controllers.application_index import ApplicationIndex
-from muster.groupctl.controllers.evictions import EvictionQueue
+from muster.groupctl.controllers.eviction_queue import EvictionQueue
 from muster.groupctl.controllers.object_cache import Ref
 from muster.groupctl.controllers.retries import Retries
 from muster.groups.applications import DOMAIN, PolicyLabels, unusable_name

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from muster.groupctl.controllers.daemonset_affinity import MARK, DaemonSetAffinity
 from muster.groupctl.controllers.deletion_cost import deletion_cost_rate, write_deletion_costs
 from muster.groupctl.controllers.eviction_order import REPLACED_KINDS, eviction_blocker, eviction_order
-from muster.groupctl.controllers.evictions import EXTRA_CANDIDATES, EvictionQueue, EvictionRequest
+from muster.groupctl.controllers.eviction_queue import EXTRA_CANDIDATES, EvictionQueue, EvictionRequest
 from muster.groupctl.controllers.object_cache import Ref
 from muster.groupctl.controllers.policy_controller import PolicyController, request_scheduling_retry
 from muster.groupctl.controllers.propagation_status import (

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from muster.groupctl.controllers.policy_controller import ApplicationStatus
-from muster.groupctl.controllers.throttle import EvictionThrottle, Failure
+from muster.groupctl.controllers.throttle import EvictionThrottle, ReplacementFailure
 from muster.groups.propagation import DOES_NOT_EXIST, PropagationRules, Quotas
 from muster.groups.quota_usage import QuotaUsage
 from muster.model.core import Pod
@@ -52,8 +52,8 @@ Unmet = tuple[str, str]  # a condition's reason and message
 
 NO_EXTENDER = "NoExtender"
 # In the order of importance for an operator.
-_RANKS = (Failure.WRONG.value, NO_EXTENDER, Failure.UNPLACED.value, "GroupUnknown", "GroupEmpty", "BeyondMax",
-          "Pending", "Progressing")  # fmt: skip
+_RANKS = (ReplacementFailure.WRONG.value, NO_EXTENDER, ReplacementFailure.UNPLACED.value, "GroupUnknown", "GroupEmpty",
+          "BeyondMax", "Pending", "Progressing")  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -117,7 +117,7 @@ def _why(distribution: Distribution, throttle: EvictionThrottle, off: bool) -> U
     ).waits_for
     if throttle.failure is not None:
         until = f"; no pod is evicted before {timestamp(int(throttle.paused_until))}" if throttle.paused_until else ""
-        more = f"; {waits}" if waits and throttle.failure is Failure.UNPLACED else ""
+        more = f"; {waits}" if waits and throttle.failure is ReplacementFailure.UNPLACED else ""
         return throttle.failure.value, f"{throttle.message}{more}{until}"
     if distribution.blocked_by:
         return NO_EXTENDER, f"nothing is evicted: {distribution.blocked_by}"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from zlib import crc32
 
 from muster.groupctl.controllers.propagation_status import Distribution
-from muster.groupctl.controllers.throttle import EvictionThrottle, Failure
+from muster.groupctl.controllers.throttle import EvictionThrottle, ReplacementFailure
 from muster.groups.applications import templates_of
 from muster.model.core import Pod
 from muster.model.groups import BoundApplication, EvictionState, OverridePolicy, PropagationPolicy
@@ -109,7 +109,7 @@ def restore_throttle(policy: PropagationPolicy, app: Object, settle: float) -> E
     try:
         throttle.batch_start = seconds(state.since) if state.since else None
         throttle.paused_until = seconds(state.not_before)
-        throttle.failure = Failure(state.reason) if state.reason else None
+        throttle.failure = ReplacementFailure(state.reason) if state.reason else None
     except ValueError:
         return EvictionThrottle(settle)  # somebody else wrote it
     throttle.last_eviction, throttle.failures, throttle.message = throttle.batch_start, state.failures, state.message

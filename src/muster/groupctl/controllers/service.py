@@ -11,7 +11,7 @@ from prometheus_client import Counter, Gauge
 
 from muster.groupctl.controllers.application_index import KINDS
 from muster.groupctl.controllers.dry_run import DryRunStore, Write
-from muster.groupctl.controllers.evictions import EvictionQueue
+from muster.groupctl.controllers.eviction_queue import EvictionQueue
 from muster.groupctl.controllers.nodegroup import NodeGroupController
 from muster.groupctl.controllers.override import OverridePolicyController
 from muster.groupctl.controllers.propagation import PropagationPolicyController

@@ -28,7 +28,7 @@ EVICTION_BURST, EVICTIONS_PER_SECOND = 5.0, 1.0
 _DOUBLINGS = 8
 
 
-class Failure(Enum):
+class ReplacementFailure(Enum):
     """How a replacement failed; the value is the reason of a condition."""
 
     UNPLACED = "Unplaceable"  # it gets no node
@@ -45,7 +45,7 @@ class EvictionThrottle:
     last_eviction: float | None = None
     batch_start: float | None = None  # the first eviction of a batch: pods created since then are replacements
     failures: int = 0
-    failure: Failure | None = None  # the latest
+    failure: ReplacementFailure | None = None  # the latest
     message: str = ""  # about the latest failure
     paused_until: float = 0.0
     counted_batch: float | None = None  # the batch whose failure was counted
@@ -64,7 +64,7 @@ class EvictionThrottle:
         remedy = inputs if remedy is None else remedy
         if self.inputs is not None and self.inputs != inputs:
             self.last_eviction = self.batch_start = None
-            if self.failure is Failure.UNPLACED:
+            if self.failure is ReplacementFailure.UNPLACED:
                 self.reset_failures()
         if self.remedy is not None and self.remedy != remedy:
             self.reset_failures()
@@ -77,7 +77,7 @@ class EvictionThrottle:
         if now < self.stable_at:
             self.check_at = self.stable_at
             return 0
-        if self.failure is Failure.UNPLACED and not moving:
+        if self.failure is ReplacementFailure.UNPLACED and not moving:
             self.reset_failures()
         if now < self.paused_until:
             self.check_at = self.paused_until
@@ -90,7 +90,7 @@ class EvictionThrottle:
             self.check_at = due
             return 0
         if unplaced and not self.paused_until:
-            self.record_failure(Failure.UNPLACED, "replacements find no place", now)
+            self.record_failure(ReplacementFailure.UNPLACED, "replacements find no place", now)
             return 0
         self.paused_until = 0.0
         return 1
@@ -111,10 +111,10 @@ class EvictionThrottle:
         if self.counted_batch is not None and self.counted_batch == self.batch_start:
             return False
         self.counted_batch = self.batch_start
-        self.record_failure(Failure.WRONG, text, now)
+        self.record_failure(ReplacementFailure.WRONG, text, now)
         return True
 
-    def record_failure(self, failure: Failure, text: str, now: float) -> None:
+    def record_failure(self, failure: ReplacementFailure, text: str, now: float) -> None:
         """Pauses evictions for twice as long as the last time."""
         self.failures += 1
         self.failure, self.message = failure, text

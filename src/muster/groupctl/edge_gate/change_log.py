@@ -34,7 +34,7 @@ _APPLICATION_KIND_NAMES = frozenset(kind.__name__ for kind in APPLICATION_KINDS)
 Ref = tuple[str, str]  # kind, ns/name
 
 
-class Change(NamedTuple):
+class LogEntry(NamedTuple):
     """A pod (`ns/name`) to evaluate again, the node it had, and the epoch of the application's change."""
 
     key: str
@@ -54,9 +54,9 @@ class ChangeLog:
         """Is incremented when an application changes, which is before its pods are added to the log."""
         self.open_epochs: set[int] = set()
         """Epochs whose pods have not been added to the log yet."""
-        self._log: deque[tuple[int, Change]] = deque()
+        self._log: deque[tuple[int, LogEntry]] = deque()
         self._max_entries = max_entries
-        self._readers: dict[asyncio.Queue[Change], None] = {}
+        self._readers: dict[asyncio.Queue[LogEntry], None] = {}
 
     def __len__(self) -> int:
         return len(self._log)
@@ -76,7 +76,7 @@ class ChangeLog:
         self.open_epochs.add(self.epoch)
         return self.epoch
 
-    def add(self, changes: Iterable[Change], version: str, epochs: Iterable[int] = ()) -> None:
+    def add(self, changes: Iterable[LogEntry], version: str, epochs: Iterable[int] = ()) -> None:
         """Adds the pods whose visibility may differ because applications changed at `version`, in these epochs."""
         self.open_epochs.difference_update(epochs)
         at = max(self.latest_sent, int(version) if version.isdecimal() else 0)
@@ -87,7 +87,7 @@ class ChangeLog:
         while len(self._log) > self._max_entries:
             self.floor = self._log.popleft()[0] + 1
 
-    def since(self, version: str) -> list[Change] | None:
+    def since(self, version: str) -> list[LogEntry] | None:
         """Returns the pods to evaluate for a client that saw everything up to `version`; None if the log does not reach
         back so far."""
         if not version.isdecimal():
@@ -96,12 +96,12 @@ class ChangeLog:
             return None
         return list(dict.fromkeys(change for at, change in self._log if at >= int(version)))
 
-    def subscribe(self) -> asyncio.Queue[Change]:
-        reader: asyncio.Queue[Change] = asyncio.Queue()
+    def subscribe(self) -> asyncio.Queue[LogEntry]:
+        reader: asyncio.Queue[LogEntry] = asyncio.Queue()
         self._readers[reader] = None
         return reader
 
-    def unsubscribe(self, reader: asyncio.Queue[Change]) -> None:
+    def unsubscribe(self, reader: asyncio.Queue[LogEntry]) -> None:
         self._readers.pop(reader, None)
 
 
@@ -162,14 +162,14 @@ class ChangeRecorder:
                 backoff.reset()
                 self._changes.add(found, version, epochs)
 
-    async def _affected_pods(self, namespace: str, apps: set[Ref] | None, epoch: int) -> list[Change]:
+    async def _affected_pods(self, namespace: str, apps: set[Ref] | None, epoch: int) -> list[LogEntry]:
         found = []
         selection = Selection(resource_of(Pod), namespace)
         async for page in pages(self._client, selection, self._report, size=_PAGE_SIZE):
             for pod in page.objects:
                 assert isinstance(pod, Pod)
                 if await self._belongs_to(pod, apps):
-                    found.append(Change(key_of(pod), pod.spec.node_name, epoch))
+                    found.append(LogEntry(key_of(pod), pod.spec.node_name, epoch))
         return found
 
     async def _belongs_to(self, pod: Pod, apps: set[Ref] | None) -> bool:

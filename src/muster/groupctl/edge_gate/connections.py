@@ -15,7 +15,7 @@ import msgspec
 
 from muster.groupctl.edge_gate.api_status import status
 from muster.groupctl.edge_gate.metrics import Metrics
-from muster.groupctl.edge_gate.request_head import END, MAX_HEAD_BYTES, BadRequest, Head, parse
+from muster.groupctl.edge_gate.request_head import END, MAX_HEAD_BYTES, Head, RefusedRequest, parse
 
 MAX_CONNECTIONS = 4000
 HEAD_TIMEOUT_S = 10.0  # from the first byte of a head to its end, and from the connection to the first byte
@@ -57,12 +57,12 @@ class Exchange:
         return self._writer.is_closing()
 
     async def body(self) -> AsyncIterator[bytes]:
-        """Streams the body; raises BadRequest if it is malformed or does not arrive in time."""
+        """Streams the body; raises RefusedRequest if it is malformed or does not arrive in time."""
         while True:
             try:
                 event = self._http.next_event()
             except h11.RemoteProtocolError as fault:
-                raise BadRequest(f"the body of the request is malformed: {fault}") from None
+                raise RefusedRequest(f"the body of the request is malformed: {fault}") from None
             if event is h11.NEED_DATA:
                 if self._http.they_are_waiting_for_100_continue:
                     await self._send(h11.InformationalResponse(status_code=100, headers=[]))
@@ -70,7 +70,7 @@ class Exchange:
                     async with asyncio.timeout(BODY_TIMEOUT_S):
                         self._http.receive_data(await self._reader.read(CHUNK_BYTES))
                 except TimeoutError:
-                    raise BadRequest("the announced body of the request did not arrive", 408) from None
+                    raise RefusedRequest("the announced body of the request did not arrive", 408) from None
             elif isinstance(event, h11.Data):
                 yield bytes(event.data)
             else:
@@ -85,9 +85,9 @@ class Exchange:
                     parts.append(piece)
                     size += len(piece)
                     if size > MAX_GET_BODY_BYTES:
-                        raise BadRequest("the body is too large for this method", 413)
+                        raise RefusedRequest("the body is too large for this method", 413)
         except TimeoutError:
-            raise BadRequest("the announced body of the request did not arrive", 408) from None
+            raise RefusedRequest("the announced body of the request did not arrive", 408) from None
         return b"".join(parts)
 
     async def start(self, code: int, headers: Headers, reason: str = "") -> None:
@@ -212,7 +212,7 @@ class Connections:
         try:
             raw, buffer = await _read_head(reader, buffer, wait)
             head = parse(http, raw)
-        except BadRequest as why:
+        except RefusedRequest as why:
             self._metrics.refuse(why.code)
             await _refuse_head(writer, why)
             return None
@@ -249,7 +249,7 @@ async def _read_head(reader: asyncio.StreamReader, buffer: bytes, wait: float) -
     searched = 0
     while (at := buffer.find(END, max(0, searched - len(END)))) < 0:
         if len(buffer) > MAX_HEAD_BYTES:
-            raise BadRequest(f"the request head has more than {MAX_HEAD_BYTES} bytes", 431)
+            raise RefusedRequest(f"the request head has more than {MAX_HEAD_BYTES} bytes", 431)
         searched, first = len(buffer), not buffer
         async with asyncio.timeout_at(end):
             piece = await reader.read(CHUNK_BYTES)
@@ -259,7 +259,7 @@ async def _read_head(reader: asyncio.StreamReader, buffer: bytes, wait: float) -
         if first:
             end = asyncio.get_running_loop().time() + HEAD_TIMEOUT_S
     if at > MAX_HEAD_BYTES:
-        raise BadRequest(f"the request head has more than {MAX_HEAD_BYTES} bytes", 431)
+        raise RefusedRequest(f"the request head has more than {MAX_HEAD_BYTES} bytes", 431)
     return buffer[:at], buffer[at + len(END) :]
 
 
@@ -272,7 +272,7 @@ async def _linger(reader: asyncio.StreamReader) -> None:
                     return
 
 
-async def _refuse_head(writer: asyncio.StreamWriter, why: BadRequest) -> None:
+async def _refuse_head(writer: asyncio.StreamWriter, why: RefusedRequest) -> None:
     """Responds to a head that was not parsed, so that h11 knows no request to answer."""
     body = msgspec.json.encode(status(why.code, str(why)))
     answer = h11.Connection(h11.SERVER)

@@ -11,12 +11,12 @@ import h11
 
 from muster.groupctl.edge_gate.api_status import expired
 from muster.groupctl.edge_gate.authentication import Caller, TrustedHeaders, UnknownCaller, caller_of
-from muster.groupctl.edge_gate.change_log import Change, ChangeLog
+from muster.groupctl.edge_gate.change_log import ChangeLog, LogEntry
 from muster.groupctl.edge_gate.connections import Exchange
 from muster.groupctl.edge_gate.list_filter import ListFilter, TruncatedList
 from muster.groupctl.edge_gate.metrics import Metrics
-from muster.groupctl.edge_gate.request_head import BadRequest
-from muster.groupctl.edge_gate.targets import JSON, Route, Target, is_set, json_only, route_of, upstream_query
+from muster.groupctl.edge_gate.request_head import RefusedRequest
+from muster.groupctl.edge_gate.targets import JSON, RequestedPods, Route, is_set, json_only, route_of, upstream_query
 from muster.groupctl.edge_gate.tunnels import check_upgrade, tunnel
 from muster.groupctl.edge_gate.upstream import HOP_BY_HOP, METADATA_LIST, Upstream
 from muster.groupctl.edge_gate.visibility import PodVisibility
@@ -57,7 +57,7 @@ class Proxy:
         head = exchange.head
         try:
             await self._answer(exchange)
-        except BadRequest as why:
+        except RefusedRequest as why:
             self._metrics.refuse(why.code)
             await _fail(exchange, why.code, str(why), close=True)
         except UnknownCaller as why:
@@ -91,7 +91,7 @@ class Proxy:
         if wrong:
             await exchange.refuse(503, f"the edge gate cannot answer yet: {wrong}")
         elif head.method == "HEAD":
-            raise BadRequest("pods are read with GET", 405)
+            raise RefusedRequest("pods are read with GET", 405)
         elif head.method == "GET" and target.returns_pods:
             await exchange.small_body()
             if target.watch:
@@ -150,7 +150,7 @@ class Proxy:
             self._visibility.record_sent(pod, text)
         return not held
 
-    async def _is_held(self, target: Target) -> bool:
+    async def _is_held(self, target: RequestedPods) -> bool:
         """Returns whether the pod that a request names is hidden from clients of the gate."""
         text = await self._upstream.pod(target.key)
         if text is None:
@@ -158,7 +158,7 @@ class Proxy:
         pod = decode_json(Pod, text)
         return await self._visibility.hold_reason(pod, text) is not None
 
-    async def _refuse_held(self, exchange: Exchange, caller: Caller, target: Target) -> None:
+    async def _refuse_held(self, exchange: Exchange, caller: Caller, target: RequestedPods) -> None:
         """Responds with 404, but only to a client that the API server authenticates: others must not learn which pods
         are held."""
         headers = [one for one in self._headers(exchange, caller) if one[0].lower() not in _REPLACED_HEADERS]
@@ -169,7 +169,7 @@ class Proxy:
                 return
         await exchange.refuse(404, f'pods "{target.name}" not found', name=target.name)
 
-    async def _get(self, exchange: Exchange, caller: Caller, target: Target) -> None:
+    async def _get(self, exchange: Exchange, caller: Caller, target: RequestedPods) -> None:
         async with self._request_pods(exchange, caller, target) as (answer, strip_objects):
             if answer.status != 200:
                 await self._relay_response(exchange, answer)
@@ -192,7 +192,7 @@ class Proxy:
             await exchange.write(text)
             await exchange.finish()
 
-    async def _list(self, exchange: Exchange, caller: Caller, target: Target) -> None:
+    async def _list(self, exchange: Exchange, caller: Caller, target: RequestedPods) -> None:
         async with self._request_pods(exchange, caller, target) as (answer, strip_objects):
             if answer.status != 200:
                 await self._relay_response(exchange, answer)
@@ -210,7 +210,7 @@ class Proxy:
                 raise
             await exchange.finish()
 
-    async def _watch(self, exchange: Exchange, caller: Caller, target: Target) -> None:
+    async def _watch(self, exchange: Exchange, caller: Caller, target: RequestedPods) -> None:
         query = target.query
         since = query.get("resourceVersion", "")
         from_beginning = since in ("", "0") or is_set(query, "sendInitialEvents")
@@ -259,8 +259,8 @@ class Proxy:
         exchange: Exchange,
         answer: aiohttp.ClientResponse,
         filter_: WatchFilter,
-        target: Target,
-        subscription: asyncio.Queue[Change],
+        target: RequestedPods,
+        subscription: asyncio.Queue[LogEntry],
     ) -> None:
         """Forwards events as they arrive, and events for the entries of the change log between them."""
         rest = b""
@@ -291,7 +291,7 @@ class Proxy:
             next_change.cancel()
 
     async def _reevaluate(
-        self, exchange: Exchange, filter_: WatchFilter, target: Target, changes: list[Change]
+        self, exchange: Exchange, filter_: WatchFilter, target: RequestedPods, changes: list[LogEntry]
     ) -> None:
         any_sent = False
         for change in changes:
@@ -306,7 +306,7 @@ class Proxy:
             if mark:
                 await exchange.write(mark)
 
-    async def _resume(self, filter_: WatchFilter, target: Target) -> None:
+    async def _resume(self, filter_: WatchFilter, target: RequestedPods) -> None:
         """Reconstructs which pods a client that resumes a watch does not see, as far as that can be known."""
         changes = self._changes
         first_epoch, incomplete = changes.epoch, bool(changes.open_epochs)
@@ -316,7 +316,7 @@ class Proxy:
         if incomplete or filter_.evaluated_epoch != first_epoch:
             filter_.maybe_seen = set(filter_.held_back)
 
-    async def _held_back_pods(self, target: Target) -> set[str]:
+    async def _held_back_pods(self, target: RequestedPods) -> set[str]:
         """Returns the requested pods that are held now."""
         found: set[str] = set()
 
@@ -336,7 +336,7 @@ class Proxy:
 
     @asynccontextmanager
     async def _request_pods(
-        self, exchange: Exchange, caller: Caller, target: Target
+        self, exchange: Exchange, caller: Caller, target: RequestedPods
     ) -> AsyncIterator[tuple[aiohttp.ClientResponse, bool]]:
         """Sends the client's request for pods so that the response can be parsed: as JSON, not compressed. Also returns
         whether the objects of a Table's rows must be removed."""
@@ -357,7 +357,7 @@ class _Body:
     """The body of a request that is forwarded to the API server."""
 
     def __init__(self, exchange: Exchange) -> None:
-        self.fault: BadRequest | None = None
+        self.fault: RefusedRequest | None = None
         self._exchange = exchange
 
     async def data(self) -> AsyncIterator[bytes] | bytes | None:
@@ -370,7 +370,7 @@ class _Body:
         try:
             async for piece in self._exchange.body():
                 yield piece
-        except BadRequest as why:
+        except RefusedRequest as why:
             self.fault = why
             raise
 
@@ -379,7 +379,7 @@ async def _fetch_nothing(key: str) -> bytes | None:
     return None
 
 
-def _metric_kind(target: Target | None, method: str) -> str:
+def _metric_kind(target: RequestedPods | None, method: str) -> str:
     if target is None or method != "GET" or not target.returns_pods:
         return "other"
     return "watch" if target.watch else "get" if target.name else "list"

@@ -24,7 +24,7 @@ _FRAMING = re.compile(rb"content-length: ?[0-9]{1,18}|transfer-encoding: ?chunke
 _SINGLE = (b"host", b"content-length", b"transfer-encoding", b"upgrade", b"expect", b"content-type")
 
 
-class BadRequest(Exception):
+class RefusedRequest(Exception):
     """A request that is not passed on; `code` is the HTTP status of the answer."""
 
     def __init__(self, message: str, code: int = 400) -> None:
@@ -52,25 +52,25 @@ class Head:
 
 
 def check_raw(head: bytes) -> None:
-    """Raises BadRequest unless the bytes before the blank line have only one reading."""
+    """Raises RefusedRequest unless the bytes before the blank line have only one reading."""
     line, *fields = head.split(b"\r\n")
     if any(b"\n" in one or b"\r" in one for one in (line, *fields)):
-        raise BadRequest("the request head has a line feed or a carriage return that ends no line")
+        raise RefusedRequest("the request head has a line feed or a carriage return that ends no line")
     if _NOT_TEXT.search(head):
-        raise BadRequest("the request head has a control character or is not ASCII")
+        raise RefusedRequest("the request head has a control character or is not ASCII")
     if not _REQUEST_LINE.fullmatch(line):
         code = 505 if re.fullmatch(rb"[A-Z]+ [!-~]+ HTTP/[0-9.]+", line) else 400
-        raise BadRequest("the request line must be METHOD /path HTTP/1.1", code)
+        raise RefusedRequest("the request line must be METHOD /path HTTP/1.1", code)
     names = [one.partition(b":")[0].lower() for one in fields]
     if any(one[:1] in (b" ", b"\t", b"") for one in fields):
-        raise BadRequest("a header line is folded or empty")
+        raise RefusedRequest("a header line is folded or empty")
     for name in _SINGLE:
         if names.count(name) > 1:
-            raise BadRequest(f"the header {name.decode()} is given several times")
+            raise RefusedRequest(f"the header {name.decode()} is given several times")
     for one in fields:
         # h11 trims and joins these; they decide where the request ends, so they must be as they will be read.
         if one.lower().startswith((b"content-length", b"transfer-encoding")) and not _FRAMING.fullmatch(one):
-            raise BadRequest("Content-Length must be a number, Transfer-Encoding must be chunked")
+            raise RefusedRequest("Content-Length must be a number, Transfer-Encoding must be chunked")
 
 
 def parse(connection: h11.Connection, head: bytes) -> Head:
@@ -80,49 +80,49 @@ def parse(connection: h11.Connection, head: bytes) -> Head:
         connection.receive_data(head + END)
         event = connection.next_event()
     except h11.RemoteProtocolError as fault:
-        raise BadRequest(f"the request head is not valid HTTP: {fault}") from None
+        raise RefusedRequest(f"the request head is not valid HTTP: {fault}") from None
     if not isinstance(event, h11.Request):
-        raise BadRequest("the request head is not valid HTTP")
+        raise RefusedRequest("the request head is not valid HTTP")
     method, target = event.method.decode(), event.target.decode("ascii")
     if method not in _METHODS:
-        raise BadRequest(f"the method {method} is not supported", 501)
+        raise RefusedRequest(f"the method {method} is not supported", 501)
     headers = CIMultiDictProxy(CIMultiDict((n.decode("ascii"), v.decode("latin-1")) for n, v in event.headers))
     _check_fields(headers)
     raw_path, _, raw_query = target.partition("?")
     if not _TARGET.fullmatch(target) or _ESCAPE.search(target) or "?" in raw_query:
-        raise BadRequest("the target must be a path with an optional query, in ASCII, with valid percent-encoding")
+        raise RefusedRequest("the target must be a path with an optional query, in ASCII, with valid percent-encoding")
     return Head(method, target, _decoded(raw_path), _query(raw_query), headers)
 
 
 def _check_fields(headers: CIMultiDictProxy[str]) -> None:
     if "Host" not in headers:
-        raise BadRequest("the header Host is missing")
+        raise RefusedRequest("the header Host is missing")
     if "Content-Length" in headers and "Transfer-Encoding" in headers:
-        raise BadRequest("Content-Length and Transfer-Encoding exclude each other")
+        raise RefusedRequest("Content-Length and Transfer-Encoding exclude each other")
     if headers.get("Expect", "100-continue").lower() != "100-continue":
-        raise BadRequest("the only supported expectation is 100-continue", 417)
+        raise RefusedRequest("the only supported expectation is 100-continue", 417)
 
 
 def _decoded(path: str) -> str:
-    """Decodes the path like Go's URL.Path; raises BadRequest if it is ambiguous which object it names."""
+    """Decodes the path like Go's URL.Path; raises RefusedRequest if it is ambiguous which object it names."""
     try:
         decoded = unquote_to_bytes(path).decode()
     except UnicodeDecodeError:
-        raise BadRequest("the path is not valid UTF-8") from None
+        raise RefusedRequest("the path is not valid UTF-8") from None
     if any(ord(character) < 32 or ord(character) == 127 for character in decoded):
-        raise BadRequest("the path has a control character")
+        raise RefusedRequest("the path has a control character")
     return decoded
 
 
 def _query(text: str) -> MultiDictProxy[str]:
     """Parses the parameters as Go does."""
     if ";" in text:
-        raise BadRequest("the query must not contain a semicolon; write %3B")
+        raise RefusedRequest("the query must not contain a semicolon; write %3B")
     found: MultiDict[str] = MultiDict()
     for pair in filter(None, text.split("&")):
         name, _, value = pair.partition("=")
         try:
             found.add(*(unquote_to_bytes(part.replace("+", " ")).decode() for part in (name, value)))
         except UnicodeDecodeError:
-            raise BadRequest("the query is not valid UTF-8") from None
+            raise RefusedRequest("the query is not valid UTF-8") from None
     return MultiDictProxy(found)

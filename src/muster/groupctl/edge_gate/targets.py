@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from multidict import CIMultiDictProxy, MultiDict, MultiDictProxy
 
-from muster.groupctl.edge_gate.request_head import BadRequest, Head
+from muster.groupctl.edge_gate.request_head import Head, RefusedRequest
 
 _NODE = re.compile(r"(?:^|,)spec\.nodeName==?([^,]+)")
 JSON = "application/json"
@@ -26,7 +26,7 @@ _KUBELET_PODS = frozenset({"pods", "runningpods"})
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class RequestedPods:
     """The pods of a request: of a namespace ("" for all), one by name or those that selectors match."""
 
     namespace: str
@@ -85,12 +85,12 @@ class Target:
 class Route:
     """`target`: the pods that the request is about, if it is about pods; `upgradable`: it may become a tunnel."""
 
-    target: Target | None = None
+    target: RequestedPods | None = None
     upgradable: bool = False
 
 
 def route_of(head: Head) -> Route:
-    """Parses the path of a request; raises BadRequest if it is ambiguous or unknown."""
+    """Parses the path of a request; raises RefusedRequest if it is ambiguous or unknown."""
     segments = _segments(head)
     if segments[:2] != ["api", "v1"]:
         return Route()
@@ -98,7 +98,7 @@ def route_of(head: Head) -> Route:
     watch = rest[:1] == ["watch"]
     rest = rest[1:] if watch else rest
     if rest[:1] in (["watch"], ["proxy"], ["redirect"]):
-        raise BadRequest(f"the path has {rest[0]} where a resource is expected")
+        raise RefusedRequest(f"the path has {rest[0]} where a resource is expected")
     namespace = ""
     if rest[:1] == ["namespaces"] and len(rest) > 2:
         namespace, rest = rest[1], rest[2:]
@@ -106,7 +106,7 @@ def route_of(head: Head) -> Route:
     proxied = sub[:1] == ["proxy"]
     if resource == ["nodes"]:
         if proxied and not _KUBELET_PODS.isdisjoint(sub[1:2]):
-            raise BadRequest("pods are not read from kubelets through the edge gate", 403)
+            raise RefusedRequest("pods are not read from kubelets through the edge gate", 403)
         return Route(upgradable=proxied)
     if resource == ["services"]:
         return Route(upgradable=bool(proxied and namespace))
@@ -115,24 +115,25 @@ def route_of(head: Head) -> Route:
     subresource = "".join(sub[:1])
     known = _POD_SUBRESOURCES if watch else _POD_SUBRESOURCES | _OTHER_SUBRESOURCES
     if (name and not namespace) or subresource not in known or (len(sub) > 1 and not proxied) or (watch and sub):
-        raise BadRequest("the edge gate knows no such path of pods", 404)
+        raise RefusedRequest("the edge gate knows no such path of pods", 404)
     if not watch and not name:
         watch = head.query.get("watch", "0").lower() not in ("0", "false")
-    return Route(Target(namespace, name, watch, head.query, subresource), subresource in _UPGRADABLE_SUBRESOURCES)
+    target = RequestedPods(namespace, name, watch, head.query, subresource)
+    return Route(target, subresource in _UPGRADABLE_SUBRESOURCES)
 
 
 def _segments(head: Head) -> list[str]:
-    """Returns the decoded segments of the path; raises BadRequest if another parser could split it differently."""
+    """Returns the decoded segments of the path; raises RefusedRequest if another parser could split it differently."""
     raw = head.target.partition("?")[0].removesuffix("/").split("/")[1:]
     decoded = head.path.removesuffix("/").split("/")[1:]
     if "" in decoded or "" in raw or not {".", ".."}.isdisjoint(decoded):
-        raise BadRequest("the path has an empty segment, or one that is . or ..")
+        raise RefusedRequest("the path has an empty segment, or one that is . or ..")
     # What follows a proxy subresource is for the server behind it, which may use any encoding.
     ours = raw[: raw.index("proxy") + 1] if "proxy" in raw else raw
     if ours != decoded[: len(ours)] and any("%2f" in one.lower() for one in ours):
-        raise BadRequest("the path has an encoded slash")
+        raise RefusedRequest("the path has an encoded slash")
     if any("%" in one or ";" in one for one in decoded[: len(ours)]):
-        raise BadRequest("the path has a character that no name in Kubernetes has")
+        raise RefusedRequest("the path has a character that no name in Kubernetes has")
     return decoded
 
 
@@ -146,7 +147,7 @@ def json_only(headers: CIMultiDictProxy[str]) -> str:
     return ",".join(forms)
 
 
-def upstream_query(target: Target, floor: int) -> tuple[dict[str, str] | MultiDict[str], bool]:
+def upstream_query(target: RequestedPods, floor: int) -> tuple[dict[str, str] | MultiDict[str], bool]:
     """Returns the query for the API server, and whether the objects of a Table's rows must be removed.
 
     A list must not be older than the change log (`floor`): a watch from its version would have to list again, and as

@@ -14,21 +14,22 @@ import h11
 from muster.groupctl.edge_gate.authentication import Caller
 from muster.groupctl.edge_gate.connections import CHUNK_BYTES, Exchange
 from muster.groupctl.edge_gate.metrics import Metrics
-from muster.groupctl.edge_gate.request_head import BadRequest, Head
+from muster.groupctl.edge_gate.request_head import Head, RefusedRequest
 from muster.groupctl.edge_gate.upstream import HOP_BY_HOP, Upstream
 
 RESPONSE_TIMEOUT_S = 60.0
 
 
 def check_upgrade(head: Head, *, upgradable: bool) -> None:
-    """Raises BadRequest unless this path may be upgraded and the request asks for it unambiguously."""
+    """Raises RefusedRequest unless this path may be upgraded and the request asks for it unambiguously."""
     if not upgradable:
-        raise BadRequest("only exec, attach, portforward and proxy may be upgraded through the edge gate; watch by GET")
+        why = "only exec, attach, portforward and proxy may be upgraded through the edge gate; watch by GET"
+        raise RefusedRequest(why)
     asked = [one.strip().lower() for value in head.headers.getall("Connection", []) for one in value.split(",")]
     if "upgrade" not in asked or not head.upgrade or "," in head.upgrade or head.has_body:
-        raise BadRequest("an upgrade needs Connection: Upgrade, one protocol and no body")
+        raise RefusedRequest("an upgrade needs Connection: Upgrade, one protocol and no body")
     if head.upgrade.lower() == "h2c" or "HTTP2-Settings" in head.headers:
-        raise BadRequest("the edge gate does not switch to HTTP/2")
+        raise RefusedRequest("the edge gate does not switch to HTTP/2")
 
 
 async def tunnel(

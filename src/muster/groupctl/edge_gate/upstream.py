@@ -14,7 +14,7 @@ import msgspec
 from multidict import CIMultiDict
 from yarl import URL
 
-from muster.groupctl.edge_gate.targets import Target
+from muster.groupctl.edge_gate.targets import RequestedPods
 from muster.kube.config import Access
 from muster.kube.connection import as_api_errors, keepalive_socket
 from muster.process.certificates import Files
@@ -124,7 +124,9 @@ class Upstream:
                     raise errors.from_answer(what, answer.status, (await answer.read())[: 1 << 20])
                 yield answer
 
-    async def watch_object(self, target: Target, key: str, accept: str, *, include_object: str = "") -> bytes | None:
+    async def watch_object(
+        self, target: RequestedPods, key: str, accept: str, *, include_object: str = ""
+    ) -> bytes | None:
         """Reads a pod in the media type that a client accepts, as the object of a watch event; None if the request does
         not include it."""
         params = target.pod_selectors(key)

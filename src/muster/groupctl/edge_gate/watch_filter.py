@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from muster.groupctl.edge_gate.change_log import Change, ChangeLog
+from muster.groupctl.edge_gate.change_log import ChangeLog, LogEntry
 from muster.groupctl.edge_gate.list_filter import Item, Keep, metadata_of, pod_in
 from muster.model.core import Pod
 from muster.model.meta import ObjectMeta, Partial
@@ -106,7 +106,7 @@ class WatchFilter:
             return None
         return self._with_columns(text) if self._strip_objects else text
 
-    async def reevaluate(self, change: Change) -> bytes:
+    async def reevaluate(self, change: LogEntry) -> bytes:
         """Evaluates a pod again because its application changed; returns the event to send or nothing.
 
         If the change was before `held_back` was computed, it is unknown what the client has seen, and it gets an event

@@ -30,7 +30,7 @@ MAX_VALUES = 100_000
 _MAX_WARNING_CHARS = 256  # the API server truncates longer warnings
 
 
-class WireError(ValueError):
+class BadReview(ValueError):
     """The request is not an AdmissionReview; the text has the reason."""
 
 
@@ -70,18 +70,18 @@ class AdmissionResponse(msgspec.Struct):
 
 
 def read_review(body: bytes | memoryview) -> AdmissionRequest:
-    """Returns the request of a review; raises WireError if there is none."""
+    """Returns the request of a review; raises BadReview if there is none."""
     text = bytes(body)
     if text.count(b"{") + text.count(b"[") > MAX_VALUES:
-        raise WireError(f"the AdmissionReview has more than {MAX_VALUES} objects and lists")
+        raise BadReview(f"the AdmissionReview has more than {MAX_VALUES} objects and lists")
     try:
         review = msgspec.json.decode(body, type=_Review)
     except (msgspec.DecodeError, RecursionError) as fault:
-        raise WireError(f"not an AdmissionReview: {fault}") from None
+        raise BadReview(f"not an AdmissionReview: {fault}") from None
     if review.kind != "AdmissionReview" or review.api_version != VERSION:
-        raise WireError(f"expected an AdmissionReview of {VERSION}, not {review.kind!r} of {review.api_version!r}")
+        raise BadReview(f"expected an AdmissionReview of {VERSION}, not {review.kind!r} of {review.api_version!r}")
     if review.request is None or not review.request.uid:
-        raise WireError("the AdmissionReview has no request with a uid")
+        raise BadReview("the AdmissionReview has no request with a uid")
     return review.request
 
 
@@ -137,7 +137,7 @@ class ReviewHandler:
             response = self._review(reviewer, asked, request.deadline)
             body = write_review(asked.uid, response)
             result = "refused" if response.refusal else "patched" if response.patch else "allowed"
-        except WireError as fault:
+        except BadReview as fault:
             status, body = HTTPStatus.BAD_REQUEST, str(fault).encode()
         except Late:
             status, body = HTTPStatus.SERVICE_UNAVAILABLE, b"no answer in time"

@@ -14,7 +14,7 @@ from typing import Any
 
 from muster.groups.override import image, json_patch
 from muster.groups.override.pod_security import containers, mapping, mappings
-from muster.groups.override.policy import Bases, Rule, faults, in_pod, rules_for, substitute_group
+from muster.groups.override.policy import Bases, GroupRule, faults, in_pod, rules_for, substitute_group
 from muster.groups.override.privileges import Gain, gained
 from muster.model.groups import CommandArgsOverrider, ImageOverrider, OverridePolicySpec, PlaintextOverrider
 
@@ -64,7 +64,7 @@ def edition(
     return made
 
 
-def _steps(made: Edition, rules: Sequence[Rule], bases: Bases) -> Iterator[str]:
+def _steps(made: Edition, rules: Sequence[GroupRule], bases: Bases) -> Iterator[str]:
     """Applies the overrides one after the other; yields the path of each applied override."""
     pod = made.template
     for rule in rules:
@@ -82,7 +82,7 @@ def _steps(made: Edition, rules: Sequence[Rule], bases: Bases) -> Iterator[str]:
             yield path
 
 
-def _blamed(given: Sequence[Gain], template: Template, rules: Sequence[Rule], bases: Bases) -> dict[Gain, str]:
+def _blamed(given: Sequence[Gain], template: Template, rules: Sequence[GroupRule], bases: Bases) -> dict[Gain, str]:
     """Each gain with the override that granted it: the last override after which it was new."""
     blamed: dict[Gain, str] = {}
     had: set[Gain] = set()

@@ -23,7 +23,8 @@ from muster.model.groups import (
 )
 
 __all__ = [
-    "VARIABLE", "Bases", "Rule", "faults", "in_pod", "rules_for", "substitute_group", "unknown_targets", "warnings",
+    "VARIABLE", "Bases", "GroupRule", "faults", "in_pod", "rules_for", "substitute_group", "unknown_targets",
+    "warnings",
 ]  # fmt: skip
 
 VARIABLE = "{{nodegroup}}"
@@ -45,7 +46,7 @@ _SPEC = frozenset({
 })  # fmt: skip
 
 
-class Rule(Struct, frozen=True):
+class GroupRule(Struct, frozen=True):
     """The overriders of a rule, each with its path in the policy, and the group that the rule is applied for."""
 
     group: str
@@ -55,7 +56,7 @@ class Rule(Struct, frozen=True):
     patches: list[tuple[str, PlaintextOverrider]]
 
 
-def rules_for(spec: OverridePolicySpec, groups: Sequence[str]) -> list[Rule]:
+def rules_for(spec: OverridePolicySpec, groups: Sequence[str]) -> list[GroupRule]:
     """The rules for node groups (mostly one), in the order written: those that target one of them, or every group."""
     found = []
     for i, rule in enumerate(spec.override_rules):
@@ -67,13 +68,13 @@ def rules_for(spec: OverridePolicySpec, groups: Sequence[str]) -> list[Rule]:
     return found
 
 
-def _rule(rule: OverrideRule, index: int, group: str = "") -> Rule:
+def _rule(rule: OverrideRule, index: int, group: str = "") -> GroupRule:
     path = f"spec.overrideRules[{index}]"
     # The overriders of the API first, then those written directly into the rule as in the design's example.
     parts: list[tuple[str, Overriders]] = [(path, rule)]
     if rule.overriders is not None:
         parts.insert(0, (f"{path}.overriders", rule.overriders))
-    return Rule(
+    return GroupRule(
         group,
         [(f"{at}.imageOverrider[{i}]", o) for at, part in parts for i, o in enumerate(part.image_overrider)],
         [(f"{at}.commandOverrider[{i}]", o) for at, part in parts for i, o in enumerate(part.command_overrider)],

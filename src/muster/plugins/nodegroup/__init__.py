@@ -42,7 +42,7 @@ from muster.plugins.nodegroup.annotations import LIMITS, ONE_GROUP, AnnotationEr
 from muster.plugins.nodegroup.findings import Examination
 from muster.plugins.nodegroup.group_classes import GroupClasses
 from muster.plugins.nodegroup.limits import GroupLimits
-from muster.plugins.nodegroup.rules import Rule, either, reading, rule_of
+from muster.plugins.nodegroup.rules import QueueRule, either, reading, rule_of
 
 if TYPE_CHECKING:
     from muster.config.types import Arguments, PluginOption
@@ -103,7 +103,7 @@ class NodeGroup(Plugin, NodeFilter, NodeScorer, NodeSets, Ledger):
         session.warnings.extend(f"{f.object}: {f.message}" for f in self.examination.risks())
 
     def _read(self, queues: dict[str, Queue]) -> None:
-        self.rules: dict[str, Rule] = {}
+        self.rules: dict[str, QueueRule] = {}
         self.weight_faults: dict[str, str] = {}
         for name, queue in queues.items():
             rule = rule_of(queue, queues, inherits=self.inherits, ordered=self.ordered)
@@ -141,16 +141,16 @@ class NodeGroup(Plugin, NodeFilter, NodeScorer, NodeSets, Ledger):
     def raw(self, task: Task, nodes: NodeView) -> Floats:
         return self._ruling(self._rule(task)).points[self.group_classes.class_of[nodes.index]]
 
-    def allows(self, rule: Rule) -> Bools:
+    def allows(self, rule: QueueRule) -> Bools:
         """Returns True for the nodes that the rule's queue may use."""
         open_: Bools = self._ruling(rule).codes == 0
         return open_[self.group_classes.class_of]
 
-    def _rule(self, task: Task) -> Rule:
+    def _rule(self, task: Task) -> QueueRule:
         queue = task.job.queue_name if task.job is not None else ""
-        return self.rules.get(queue) or Rule(queue, queue)
+        return self.rules.get(queue) or QueueRule(queue, queue)
 
-    def _ruling(self, rule: Rule) -> Ruling:
+    def _ruling(self, rule: QueueRule) -> Ruling:
         ruling = self._rulings.get(rule.queue)
         if ruling is None:
             codes, reasons = [], []
@@ -174,7 +174,7 @@ class NodeGroup(Plugin, NodeFilter, NodeScorer, NodeSets, Ledger):
         """Tries a job with `muster.io/one-node-group` on one group after the other, most preferred first."""
         if not wants_one_group(job):
             return False, [nodes]
-        rule = self.rules.get(job.queue_name) or Rule(job.queue_name, job.queue_name)
+        rule = self.rules.get(job.queue_name) or QueueRule(job.queue_name, job.queue_name)
         allowed = self.allows(rule)
         placed = [t.node for t in job.tasks.values() if t.node >= 0 and t.status in (*ALLOCATED_LIKE, Status.PIPELINED)]
         found: list[tuple[int, NodeSet]] = []
@@ -189,7 +189,7 @@ class NodeGroup(Plugin, NodeFilter, NodeScorer, NodeSets, Ledger):
         most = max((here for here, _ in found), default=0)
         return True, [chosen for here, chosen in found if here == most]
 
-    def _by_preference(self, rule: Rule) -> list[str]:
+    def _by_preference(self, rule: QueueRule) -> list[str]:
         """Returns the groups of the cluster by points (highest first), then in the order of the list, then by name."""
         listed = {group: i for i, group in enumerate((*rule.preferred, *rule.required))}
         return sorted(self.group_classes.names, key=lambda g: (-rule.score((g,)), listed.get(g, len(listed)), g))

@@ -23,7 +23,7 @@ from muster.model.finding import Finding
 from muster.model.quantity import display
 from muster.plugins.nodegroup.annotations import LIMITS, ONE_GROUP, AnnotationError, wants_one_group, weights_of
 from muster.plugins.nodegroup.group_classes import LABEL
-from muster.plugins.nodegroup.rules import ROOT, Rule, either, with_affinity
+from muster.plugins.nodegroup.rules import ROOT, QueueRule, either, with_affinity
 
 if TYPE_CHECKING:
     from muster.engine.core.session import Session
@@ -69,7 +69,7 @@ class Examination:
             fix = "the label wins here; make both name the same nodes, or rename one"
             yield _warning(f"NodeGroup {name}", "nodegroup-conflict", message, fix)
 
-    def _names(self, rule: Rule) -> Iterator[Finding]:
+    def _names(self, rule: QueueRule) -> Iterator[Finding]:
         """Yields groups that the queue names and that do not exist, have another spelling, or are empty."""
         group_classes = self.plugin.group_classes
         own = rule.named if rule.source == rule.queue else ()  # an inherited rule is checked at its own queue
@@ -91,7 +91,7 @@ class Examination:
 
     # --- capacity
 
-    def _capacity(self, rule: Rule, queue: Queue) -> Iterator[Finding]:
+    def _capacity(self, rule: QueueRule, queue: Queue) -> Iterator[Finding]:
         about = f"Queue {queue.name}"
         if rule.is_empty and (self.plugin.by_prose or self._is_above_others(queue) or queue.unused):
             return
@@ -149,7 +149,7 @@ class Examination:
 
     # --- points
 
-    def _outweighed(self, rule: Rule, others: Sequence[NodeScorer]) -> Finding | None:
+    def _outweighed(self, rule: QueueRule, others: Sequence[NodeScorer]) -> Finding | None:
         """The design's "first" (rules 2 and 4) is certain only if no other scorer can reverse the order."""
         plugin = self.plugin
         levels = sorted({rule.score(c) for c in plugin.group_classes.classes if plugin.refusal(rule, c) is None})
@@ -173,7 +173,7 @@ def _weights(queue: Queue) -> dict[str, float]:
         return {}  # already reported
 
 
-def _groups(rule: Rule) -> str:
+def _groups(rule: QueueRule) -> str:
     if rule.is_empty:
         return "those in no node group"
     if rule.required:
@@ -210,7 +210,7 @@ def _limited(plugin: NodeGroup, job: Job) -> Iterator[Finding]:
 
 
 def _too_much(plugin: NodeGroup, queue: str, key: str, task: Task) -> Iterator[Finding]:
-    rule = plugin.rules.get(queue) or Rule(queue, queue)
+    rule = plugin.rules.get(queue) or QueueRule(queue, queue)
     allowed = [groups for groups in plugin.group_classes.classes if plugin.refusal(rule, groups) is None]
     over = [plugin.limits.exceeded(queue, groups, task.shape.amounts) for groups in allowed]
     exceeded = sorted({one for one in over if one is not None})
@@ -236,7 +236,7 @@ def _one_group(
     if not 0 < need <= len(tasks):
         return
     demand = Demand(session, tasks, need)
-    allowed = plugin.allows(plugin.rules.get(job.queue_name) or Rule(job.queue_name, job.queue_name))
+    allowed = plugin.allows(plugin.rules.get(job.queue_name) or QueueRule(job.queue_name, job.queue_name))
     tried: list[tuple[int, int, str]] = []
     for group in plugin.group_classes.names:
         within = plugin.group_classes.within((group,)) & allowed

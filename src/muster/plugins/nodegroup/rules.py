@@ -15,7 +15,7 @@ from muster.engine.core.jobs import Queue
 from muster.model.scheduling import NodeGroupTerms
 
 Groups = tuple[str, ...]  # the groups of a node; nearly always one, or none
-Reading = Callable[["Rule", Groups], Reason | None]
+Reading = Callable[["QueueRule", Groups], Reason | None]
 
 REQUIRED_POINTS = 100.0
 PREFERRED_POINTS = 50.0
@@ -24,7 +24,7 @@ ROOT = "root"
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class QueueRule:
     """The node group affinity that applies to one queue: its own, or the nearest ancestor's."""
 
     queue: str
@@ -86,19 +86,19 @@ class Rule:
 def reading(strict: bool | None) -> Reading:
     """Returns the reading of rules: by the prose if `strict` is not given, else by the chart."""
     if strict is None:
-        return Rule.by_prose
+        return QueueRule.by_prose
     return lambda rule, groups: rule.by_chart(groups, strict)
 
 
-def rule_of(queue: Queue, queues: Mapping[str, Queue], *, inherits: bool, ordered: bool) -> Rule:
+def rule_of(queue: Queue, queues: Mapping[str, Queue], *, inherits: bool, ordered: bool) -> QueueRule:
     """Returns the rule of a queue. With `inherits` a queue without affinity has its nearest ancestor's rule."""
     source = with_affinity(queue, queues) if inherits else queue
     affinity = source.object.spec.affinity
     if affinity is None:
-        return Rule(queue.name, queue.name)
+        return QueueRule(queue.name, queue.name)
     for_ = affinity.node_group_affinity or NodeGroupTerms()
     against = affinity.node_group_anti_affinity or NodeGroupTerms()
-    return Rule(
+    return QueueRule(
         queue.name,
         source.name,
         tuple(for_.required),

@@ -45,7 +45,7 @@ def preferences_of(annotated_strategy: tuple[str, str | None]) -> dict[str, Pref
     return {resource: Preference(type_, weight) for resource, weight in weights.items()}
 
 
-class Part(Struct, frozen=True):
+class ScoredResource(Struct, frozen=True):
     """One resource in the score of a pod."""
 
     resource: str
@@ -67,7 +67,7 @@ class Strategy(NodeScorer):
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.warnings: list[str] = []
-        self._parts: dict[object, list[Part]] = {}
+        self._parts: dict[object, list[ScoredResource]] = {}
 
     def open(self, warnings: list[str]) -> None:
         """Starts a cycle; faults of pods' annotations are added to its warnings."""
@@ -96,7 +96,7 @@ class Strategy(NodeScorer):
             overfull |= has & (after > alloc)
         return np.where(overfull, 0.0, total / counted * 100.0 * self.settings.strategy_weight)
 
-    def parts(self, task: Task) -> list[Part]:
+    def parts(self, task: Task) -> list[ScoredResource]:
         """Returns the requested resources that count, by name, so that sums do not depend on the order of the input."""
         key = (task.shape.id, annotated_strategy(task))
         parts = self._parts.get(key)
@@ -106,7 +106,7 @@ class Strategy(NodeScorer):
             for resource, request in sorted(task.shape.amounts.items()):
                 taken = self.settings.preference(resource) if own is None else own.get(resource)
                 if taken is not None and request > 0:
-                    parts.append(Part(resource, request, taken.type == MOST, taken.weight))
+                    parts.append(ScoredResource(resource, request, taken.type == MOST, taken.weight))
         return parts
 
     def _own(self, task: Task) -> dict[str, Preference] | None:

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 
 from muster.model.kinds import plain
 from muster.model.yamltext import dump_all
-from muster.sim.bench.measurement import Figures, WrongAnswer
+from muster.sim.bench.measurement import Figures, WrongResult
 from muster.sim.bench.work import Objects, check_capacity
 from muster.sim.bench.workloads import gangs, nodes
 
@@ -48,7 +48,7 @@ class Simulate:
             seconds = _children_s() - before
         answer = json.loads(done.stdout)
         if len(answer["binds"]) != self.bound or answer["pending"] or answer["evictions"]:
-            raise WrongAnswer(f"{self.name}: bound {len(answer['binds'])} (want {self.bound})")
+            raise WrongResult(f"{self.name}: bound {len(answer['binds'])} (want {self.bound})")
         check_capacity(self.name, {"Pod": {}, **objects}, answer["binds"])
         return {"seconds": seconds, "file_mib": size / (1 << 20), "bound": self.bound}
 

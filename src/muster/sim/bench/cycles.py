@@ -17,7 +17,7 @@ from muster.model.meta import Condition, LabelSelector, Object, key
 from muster.process.memory import GarbageCollection
 from muster.sim.bench.cliffs import PREEMPT, claim_of, owned, replica_set
 from muster.sim.bench.cluster_run import Changes, Cluster, ClusterRun
-from muster.sim.bench.measurement import Figures, WrongAnswer
+from muster.sim.bench.measurement import Figures, WrongResult
 from muster.sim.bench.work import check_capacity, peak_rss_mib
 from muster.sim.bench.workloads import group, nodes, pod, queue, together
 
@@ -69,13 +69,13 @@ class Cycles:
 
     def _check(self, run: ClusterRun, plan: Plan) -> None:
         if run.bound != self.bound or run.evicted != self.evicted:
-            raise WrongAnswer(
+            raise WrongResult(
                 f"{self.name}: bound {run.bound} (want {self.bound}), evicted {run.evicted} (want {self.evicted}); "
                 f"first reasons: {list(plan.reasons.items())[:2]}"
             )
         cold = run.cold_plan()
         if any(getattr(cold, part) != getattr(plan, part) for part in ("binds", "evictions", "reasons", "conditions")):
-            raise WrongAnswer(f"{self.name}: a scheduler that reads the cluster afresh decides something else")
+            raise WrongResult(f"{self.name}: a scheduler that reads the cluster afresh decides something else")
         run.carry_out(plan)
         check_capacity(self.name, run.objects)
 
@@ -107,7 +107,7 @@ class GroupEvents:
         seconds = run.reading_s - start
         plan, cold = run.cycle(), run.cold_plan()
         if run.bound != self.events or (cold.binds, cold.conditions) != (plan.binds, plan.conditions):
-            raise WrongAnswer(f"{self.name}: bound {run.bound} (want {self.events}), read afresh {len(cold.binds)}")
+            raise WrongResult(f"{self.name}: bound {run.bound} (want {self.events}), read afresh {len(cold.binds)}")
         return {
             "seconds": seconds, "event_ms": 1000 * seconds / count, "bound": run.bound, "peak_rss_mib": peak_rss_mib()
         }

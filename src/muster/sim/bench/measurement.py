@@ -39,7 +39,7 @@ class Measurement(Protocol):
         """Returns what a record says beyond the figures."""
 
 
-class WrongAnswer(Exception):
+class WrongResult(Exception):
     """The result is not the one that is required, so its time is meaningless."""
 
 

@@ -18,7 +18,7 @@ from muster.engine.core.state import State
 from muster.model.core import Node, Pod
 from muster.model.meta import Object
 from muster.model.requests import requests
-from muster.sim.bench.measurement import Figures, WrongAnswer
+from muster.sim.bench.measurement import Figures, WrongResult
 
 Objects = dict[str, dict[str, Object]]
 
@@ -77,7 +77,7 @@ class Work:
 
     def _check(self, objects: Objects, plan: Plan) -> None:
         if len(plan.binds) != self.bound or len(plan.evictions) != self.evicted:
-            raise WrongAnswer(
+            raise WrongResult(
                 f"{self.name}: bound {len(plan.binds)} (want {self.bound}), evicted {len(plan.evictions)} "
                 f"(want {self.evicted}); first reasons: {list(plan.reasons.items())[:2]}"
             )
@@ -107,4 +107,4 @@ def check_capacity(name: str, objects: Objects, placed: Mapping[str, str] = Mapp
                 free[node][resource_name] -= amount
     over = sorted(name for name, amounts in free.items() if min(amounts.values()) < 0)
     if over:
-        raise WrongAnswer(f"{name}: over their limits: {over[:5]}")
+        raise WrongResult(f"{name}: over their limits: {over[:5]}")

@@ -26,7 +26,7 @@ MIN_COMPRESSED_BYTES = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RenderedPart:
     """One view or answer, as it is sent."""
 
     body: bytes
@@ -34,19 +34,19 @@ class Part:
     etag: str
 
     @classmethod
-    def of(cls, body: bytes) -> Part:
+    def of(cls, body: bytes) -> RenderedPart:
         # Level 4: at 5,000 nodes half the time of level 6 for a tenth more bytes.
         compressed = gzip.compress(body, 4, mtime=0) if len(body) >= MIN_COMPRESSED_BYTES else None
         return cls(body, compressed, f'"{blake2b(body, digest_size=12).hexdigest()}"')
 
 
-def render(result: Result, name: str) -> Part:
+def render(result: Result, name: str) -> RenderedPart:
     """Renders the part `views/NAME` or `api/NAME`. Raises KeyError if there is none."""
     kind, _, rest = name.partition("/")
-    return Part.of(VIEWS[rest](result).encode() if kind == "views" else encoded(ANSWERS[rest][0](result)))
+    return RenderedPart.of(VIEWS[rest](result).encode() if kind == "views" else encoded(ANSWERS[rest][0](result)))
 
 
-def render_all(result: Result) -> dict[str, Part]:
+def render_all(result: Result) -> dict[str, RenderedPart]:
     """Renders every part, for a result that is not kept."""
     names = [*(f"views/{name}" for name in VIEWS), *(f"api/{name}" for name in ANSWERS)]
     return {name: render(result, name) for name in names}
@@ -57,15 +57,15 @@ class Rendering:
     thread alone the result's state may change."""
 
     def __init__(
-        self, version: int, parts: Mapping[str, Part] | None = None, *, make: Callable[[str], Part] | None = None,
-        executor: Executor | None = None,
+        self, version: int, parts: Mapping[str, RenderedPart] | None = None, *,
+        make: Callable[[str], RenderedPart] | None = None, executor: Executor | None = None,
     ) -> None:  # fmt: skip
         self.version = version
-        self._parts: dict[str, Part | asyncio.Future[Part]] = dict(parts or {})
+        self._parts: dict[str, RenderedPart | asyncio.Future[RenderedPart]] = dict(parts or {})
         self._make = make
         self._executor = executor
 
-    async def part(self, name: str) -> Part:
+    async def part(self, name: str) -> RenderedPart:
         """Returns a part; two requests at the same time render it once. Raises KeyError if there is none."""
         found = self._parts.get(name)
         if found is None:
@@ -73,7 +73,7 @@ class Rendering:
                 raise KeyError(name)
             found = asyncio.get_running_loop().run_in_executor(self._executor, self._make, name)
             self._parts[name] = found
-        if isinstance(found, Part):
+        if isinstance(found, RenderedPart):
             return found
         try:
             part = await asyncio.shield(found)
@@ -122,7 +122,7 @@ class Display:
     """Cycle → the version of an input, the input, and the cycle to go to in it; LookupError if it is not kept."""
     clock: Callable[[], float] = time.time
 
-    def publish(self, result: Result, now: float, parts: Mapping[str, Part] | None = None) -> None:
+    def publish(self, result: Result, now: float, parts: Mapping[str, RenderedPart] | None = None) -> None:
         """Shows this result, which the executor's thread has put into `result`, from now on. `parts` are given where
         that thread has no time to render them later."""
         version = 1 if self.rendering is None else self.rendering.version + 1
@@ -137,7 +137,7 @@ class Display:
         )
         self.updates.put(Update(version, self.changes, now, shown))
 
-    def _render(self, name: str) -> Part:
+    def _render(self, name: str) -> RenderedPart:
         assert self.result is not None
         return render(self.result, name)
 

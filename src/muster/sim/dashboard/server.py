@@ -18,7 +18,7 @@ from muster.process.component import Handler
 from muster.sim.dashboard import openapi
 from muster.sim.dashboard.access import COOKIE, HEADERS, SESSION_S, Access, Refused
 from muster.sim.dashboard.answers import ANSWERS, Fault, Redecided, RedecideRequest, encoded
-from muster.sim.dashboard.display import VIEWS, Display, Part, Rendering
+from muster.sim.dashboard.display import VIEWS, Display, RenderedPart, Rendering
 from muster.sim.dashboard.listener import MAX_BODY_BYTES
 from muster.sim.dashboard.worker import Busy, Failed, Task, Worker
 from muster.sim.inputs import ConfigText
@@ -43,9 +43,9 @@ class Server:
         self._deciding, self._explaining = Worker(), Worker()
         self._renderings: OrderedDict[str, Rendering] = OrderedDict()  # of other decisions and earlier cycles
         self._decisions: OrderedDict[str, Task] = OrderedDict()  # how they were made
-        self._explained: OrderedDict[tuple[object, ...], dict[str, Part]] = OrderedDict()
-        self._description = Part.of(encoded(openapi.description()))
-        self._static = {name: Part.of(_file(name)) for name in (*STATIC, "index.html", "login.html")}
+        self._explained: OrderedDict[tuple[object, ...], dict[str, RenderedPart]] = OrderedDict()
+        self._description = RenderedPart.of(encoded(openapi.description()))
+        self._static = {name: RenderedPart.of(_file(name)) for name in (*STATIC, "index.html", "login.html")}
         self.application = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[self._guarded])
         add = self.application.router
         add.add_get("/", self._page("index.html"))
@@ -106,7 +106,7 @@ class Server:
             response.headers["WWW-Authenticate"] = "Bearer"
         return response
 
-    def _sent(self, request: web.Request, part: Part, kind: str) -> web.Response:
+    def _sent(self, request: web.Request, part: RenderedPart, kind: str) -> web.Response:
         """Sends a part, compressed if the client can read that, or 304 if it has it."""
         headers = {"ETag": part.etag, "Cache-Control": "private, no-cache", "Vary": "Accept-Encoding, Cookie"}
         if request.headers.get("If-None-Match") == part.etag:
@@ -154,7 +154,7 @@ class Server:
     async def _status(self, request: web.Request) -> web.StreamResponse:
         if self.display.status is None:
             raise web.HTTPServiceUnavailable(text="the first result is being computed", headers={"Retry-After": "1"})
-        return self._sent(request, Part.of(encoded(self.display.status)), _JSON)
+        return self._sent(request, RenderedPart.of(encoded(self.display.status)), _JSON)
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
         return await self.display.updates.stream(request)
@@ -208,7 +208,7 @@ class Server:
     async def _explain(self, request: web.Request) -> web.StreamResponse:
         return self._sent(request, (await self._explanation(request))["api/explain"], _JSON)
 
-    async def _explanation(self, request: web.Request) -> dict[str, Part]:
+    async def _explanation(self, request: web.Request) -> dict[str, RenderedPart]:
         pod = request.query.get("pod", "")
         if not pod or len(pod) > 600:
             raise web.HTTPBadRequest(text="give the pod as ?pod=NAMESPACE/NAME")

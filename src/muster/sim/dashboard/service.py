@@ -16,7 +16,7 @@ from muster.sim.dashboard.display import Display
 from muster.sim.dashboard.listener import Listener
 from muster.sim.dashboard.server import Server
 from muster.sim.dashboard.settings import DashboardSettings
-from muster.sim.dashboard.sources import Source
+from muster.sim.dashboard.sources import ResultSource
 
 
 @asynccontextmanager
@@ -39,7 +39,7 @@ async def served(
 
 
 def serve_source(
-    source: Source, settings: DashboardSettings, tls: ssl.SSLContext | None, started: Callable[[str], None]
+    source: ResultSource, settings: DashboardSettings, tls: ssl.SSLContext | None, started: Callable[[str], None]
 ) -> None:
     """Serves a source until SIGTERM or SIGINT; `started` is called with the address."""
 

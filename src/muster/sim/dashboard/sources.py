@@ -24,7 +24,7 @@ Known = tuple[ClusterInput, Sequence[ConfigText]]
 """The cluster, and the configurations to choose from; the first one decides."""
 
 
-class Source(ABC):
+class ResultSource(ABC):
     """Publishes results on a display until cancelled."""
 
     display: Display
@@ -33,7 +33,7 @@ class Source(ABC):
     async def run(self) -> None: ...
 
 
-class FileSource(Source):
+class FileSource(ResultSource):
     """Manifests or a snapshot. `read` reads them again when they change; InputError if they cannot be used."""
 
     def __init__(
@@ -81,7 +81,7 @@ class FileSource(Source):
         return result
 
 
-class ReplaySource(Source):
+class ReplaySource(ResultSource):
     """A trace that is replayed in virtual time, and shown about once a second while it runs."""
 
     def __init__(self, title: str, given: ReplayInput, configurations: Sequence[ConfigText]) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from muster.sim.dashboard.answers import encoded
-from muster.sim.dashboard.display import Part, render_all
+from muster.sim.dashboard.display import RenderedPart, render_all
 from muster.sim.dashboard.display import comparison as comparison_html
 from muster.sim.dashboard.inputs import ClusterInput, Input
 from muster.sim.inputs import ConfigText, default_config, load_config
@@ -103,14 +103,14 @@ def compute(memory: dict[str, Any], task: Task) -> dict[str, Any]:
         chosen = config if task.other is None else load_config(task.other)
         upcoming = task.cycle is not None or (isinstance(known, ClusterInput) and known.live)
         explanation = known.after(config, task.cycle).explanation(chosen, task.pod, upcoming=upcoming)
-        page = Part.of(explained.render(explanation).encode())
-        return {"views/explain": page, "api/explain": Part.of(encoded(explanation.to_dict()))}
+        page = RenderedPart.of(explained.render(explanation).encode())
+        return {"views/explain": page, "api/explain": RenderedPart.of(encoded(explanation.to_dict()))}
     if task.kind == "compare":
         assert task.other is not None
         start = known.after(config, task.cycle)
         other = load_config(task.other)
         first, second = start.result(config), start.result(other)
         comparison = Comparison((config.text.source, other.text.source), first, second)
-        difference = Part.of(comparison_html(comparison).encode())
+        difference = RenderedPart.of(comparison_html(comparison).encode())
         return {**render_all(second), "views/comparison": difference, "comparison": comparison.to_dict()}
     return dict(render_all(known.result(config, task.cycle)))

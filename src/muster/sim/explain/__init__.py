@@ -14,7 +14,7 @@ from muster.engine.placement.turns import TurnKind, Turns
 from muster.model.finding import InputError
 from muster.sim.eviction_options import ClaimWatch, EvictedPod, eviction_options
 from muster.sim.explain.explanation import Decision, Explanation, deciding
-from muster.sim.explain.moments import Record, Recorder, View, Viewer
+from muster.sim.explain.moments import DecisionRecorder, MomentView, Record, Viewer
 from muster.sim.explain.node_sets import SetTrace, sets_tried
 from muster.sim.explain.target import Target, find
 from muster.sim.group_controllers import open_cluster
@@ -52,7 +52,7 @@ def explain(
     run = Run(scheduler, *open_cluster(objects, now, names), log)
     run.unusable = unusable or {}
     run.warnings.update(dict.fromkeys(warnings(scheduler.config, run.state, log)))
-    run.observer = recorder = Recorder(target, run.state)
+    run.observer = recorder = DecisionRecorder(target, run.state)
     run.until_settled(cycle)
     result = run.finish()
     if cycle is not None and not 1 <= cycle <= result.cycles:
@@ -78,7 +78,7 @@ def explain(
     return answer
 
 
-def _answer(record: Record, view: View, result: Result, notes: list[str]) -> Explanation:
+def _answer(record: Record, view: MomentView, result: Result, notes: list[str]) -> Explanation:
     last = record.cycle == result.cycles
     reason = result.pending.get(record.pod) if last else None
     if reason is None and record.reason is not None:
@@ -102,7 +102,7 @@ def _answer(record: Record, view: View, result: Result, notes: list[str]) -> Exp
     return answer
 
 
-def _chosen(recorder: Recorder, result: Result, cycle: int | None) -> Record | None:
+def _chosen(recorder: DecisionRecorder, result: Result, cycle: int | None) -> Record | None:
     """Returns the record to explain: that of the pod, else of the pod on which the owner or gang fails."""
     records, target = recorder.records, recorder.target
     if cycle is not None:
@@ -121,7 +121,7 @@ def _chosen(recorder: Recorder, result: Result, cycle: int | None) -> Record | N
     return ordered[0] if ordered else None
 
 
-def _notes(target: Target, recorder: Recorder, record: Record, result: Result, view: View) -> list[str]:
+def _notes(target: Target, recorder: DecisionRecorder, record: Record, result: Result, view: MomentView) -> list[str]:
     notes = []
     owned = [pod for pod in recorder.records if pod != target.pod]
     if record.pod == target.pod and owned:

@@ -60,7 +60,7 @@ class Record:
         return self.reason is not None and self.reason.code in FOLLOWS
 
 
-class Recorder:
+class DecisionRecorder:
     """Observes the first run: the last decision about each pod that the target may mean."""
 
     def __init__(self, target: Target, state: State) -> None:
@@ -106,7 +106,7 @@ def _gang(job: Job, plan: Plan) -> Gang | None:
 
 
 @dataclass(slots=True)
-class View:
+class MomentView:
     """What the second run saw at the moment of the decision."""
 
     nodes: dict[str, NodeTrace] = field(default_factory=dict)
@@ -123,7 +123,7 @@ class Viewer:
     def __init__(self, record: Record, *, sets: bool) -> None:
         self.record = record
         self._sets = sets
-        self.view = View()
+        self.view = MomentView()
         self.claims = ClaimWatch(record.pod)
         self._looks: dict[int, tuple[str, Look]] = {record.turn: (record.pod, self._look)}
         job_turn = record.turns.get(TurnKind.JOB)

@@ -19,7 +19,7 @@ from muster.sim.replay.run import ReplayOptions, replay
 from muster.sim.sweep.folder import ResultFolder
 from muster.sim.sweep.grid import Grid
 from muster.sim.sweep.inputs import ClusterInput, ConfigurationInput, Inputs, TraceInput, digest
-from muster.sim.sweep.processes import Failure, Outcome
+from muster.sim.sweep.processes import Failure, TaskOutcome
 
 __all__ = [
     "Cell",
@@ -101,7 +101,7 @@ def run_cell_with(
     return {"metrics": metrics(done)}
 
 
-Execute = Callable[[Sequence[Cell]], Iterator[Outcome[Cell]]]
+Execute = Callable[[Sequence[Cell]], Iterator[TaskOutcome[Cell]]]
 """Runs cells and yields their outcomes in any order."""
 
 

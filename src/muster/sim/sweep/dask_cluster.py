@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from muster.model.finding import InputError
 from muster.sim.sweep.cells import code_version
-from muster.sim.sweep.processes import Failure, Outcome, Result, attempt
+from muster.sim.sweep.processes import Failure, Result, TaskOutcome, attempt
 
 __all__ = ["TlsFiles", "run_on_dask"]
 
@@ -35,7 +35,7 @@ def run_on_dask(
     inputs: Mapping[str, object],
     run: Callable[..., Result],
     tls: TlsFiles,
-) -> Iterator[Outcome[Task]]:
+) -> Iterator[TaskOutcome[Task]]:
     """Yields the outcome of each task as it ends.
 
     A task comes with its key and the names of the inputs that `run` takes after the task. Raises InputError if the
@@ -56,7 +56,7 @@ def run_on_dask(
         del sent
         try:
             for future in distributed.as_completed(list(futures), loop=client.loop):
-                yield Outcome(futures.pop(future), _result(future))
+                yield TaskOutcome(futures.pop(future), _result(future))
                 future.release()
         finally:
             client.cancel(list(futures))

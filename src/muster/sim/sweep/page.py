@@ -17,7 +17,7 @@ from muster.sim.sweep.cells import SweepResult
 from muster.sim.sweep.comparison import COMPARED, Best, Comparison, Contender, Figure
 from muster.sim.sweep.folder import ResultFolder, write_atomically
 from muster.sim.sweep.reasons import explain, side_effects, with_spread
-from muster.sim.sweep.table import Row, csv_table, parquet_table
+from muster.sim.sweep.result_table import Row, csv_table, parquet_table
 
 __all__ = ["BEST", "WITHIN_SPREAD", "mark", "page", "warnings_of", "write_report"]
 

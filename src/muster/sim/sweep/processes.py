@@ -21,7 +21,7 @@ from typing import Any, Generic, TypeVar
 from muster.model.finding import InputError
 from muster.process.memory import keep_freed_memory
 
-__all__ = ["Failure", "Outcome", "WorkerProcess", "attempt", "run_in_processes"]
+__all__ = ["Failure", "TaskOutcome", "WorkerProcess", "attempt", "run_in_processes"]
 
 Task = TypeVar("Task")
 Shared = TypeVar("Shared")
@@ -38,7 +38,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome(Generic[Task]):
+class TaskOutcome(Generic[Task]):
     """A task with its result or its failure."""
 
     task: Task
@@ -59,7 +59,7 @@ def attempt(run: Callable[..., Result], *given: object) -> Result | Failure:
 
 def run_in_processes(
     tasks: Sequence[Task], shared: Shared, run: Callable[[Shared, Task], Result], processes: int
-) -> Iterator[Outcome[Task]]:
+) -> Iterator[TaskOutcome[Task]]:
     """Yields the outcome of each task as it ends. `run` must be a function of a module; `shared` is sent once to each
     worker."""
     waiting = list(reversed(tasks))
@@ -100,7 +100,7 @@ class WorkerProcess(Generic[Shared, Task]):
         with suppress(OSError):  # the worker died between two tasks: `outcome` reports it
             self.pipe.send(task)
 
-    def outcome(self, seconds: float | None = None) -> Outcome[Task]:
+    def outcome(self, seconds: float | None = None) -> TaskOutcome[Task]:
         """Returns what became of the task; a worker that takes longer than `seconds` is ended."""
         task = self.task
         assert task is not None and self._process is not None
@@ -108,15 +108,15 @@ class WorkerProcess(Generic[Shared, Task]):
         try:
             if seconds is not None and not self.pipe.poll(seconds):
                 self.end()
-                return Outcome(task, Failure(f"it took longer than {seconds:g} s"))
-            return Outcome(task, self.pipe.recv())
+                return TaskOutcome(task, Failure(f"it took longer than {seconds:g} s"))
+            return TaskOutcome(task, self.pipe.recv())
         except (EOFError, OSError):
             self._process.join()
             code = self._process.exitcode or 0
             self.end()
             how = f"was ended by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
             hint = "; the machine may be out of memory (use fewer processes)" if -code == signal.SIGKILL else ""
-            return Outcome(task, Failure(f"the worker process {how}{hint}"))
+            return TaskOutcome(task, Failure(f"the worker process {how}{hint}"))
 
     def stop(self) -> None:
         """Stops the worker while another thread waits for its outcome, which is then a failure."""

@@ -23,7 +23,7 @@ from builders.node_groups import (
 )
 from muster.cluster.memory import MemoryStore, VirtualClock
 from muster.groupctl.controllers.daemonset_affinity import MARK, _joined
-from muster.groupctl.controllers.evictions import EvictionQueue
+from muster.groupctl.controllers.eviction_queue import EvictionQueue
 from muster.groupctl.controllers.nodegroup import NodeGroupController
 from muster.groupctl.controllers.propagation import PropagationPolicyController
 from muster.model.affinity import NodeSelectorTerm

@@ -24,7 +24,7 @@ from muster.groupctl.controllers.deletion_cost import (
     replica_order,
 )
 from muster.groupctl.controllers.eviction_order import DELETION_COST
-from muster.groupctl.controllers.evictions import EvictionQueue
+from muster.groupctl.controllers.eviction_queue import EvictionQueue
 from muster.groupctl.controllers.propagation import PropagationPolicyController
 from muster.groups.propagation import PropagationRules
 from muster.model.batch import Deployment

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from builders import node_groups as sample
 from muster.cluster.memory import MemoryStore, VirtualClock
-from muster.groupctl.controllers.evictions import EvictionQueue
+from muster.groupctl.controllers.eviction_queue import EvictionQueue
 from muster.groupctl.controllers.override import OverridePolicyController
 from muster.groupctl.controllers.policy_controller import OBSERVED
 from muster.model.batch import Deployment

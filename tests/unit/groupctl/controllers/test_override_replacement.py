@@ -10,7 +10,7 @@ import pytest
 from builders import node_groups as sample
 from muster.cluster.memory import MemoryStore, VirtualClock
 from muster.groupctl.controllers.editions import MARK
-from muster.groupctl.controllers.evictions import EvictionQueue
+from muster.groupctl.controllers.eviction_queue import EvictionQueue
 from muster.groupctl.controllers.override import OverridePolicyController
 from muster.groups.assignment import EDITION, OPT_IN, edition_name
 from muster.model.batch import Deployment

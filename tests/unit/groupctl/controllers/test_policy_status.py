@@ -18,7 +18,7 @@ from builders.node_groups import (
 )
 from muster.cluster.memory import MemoryStore
 from muster.groupctl.controllers.eviction_order import eviction_order
-from muster.groupctl.controllers.evictions import EvictionQueue
+from muster.groupctl.controllers.eviction_queue import EvictionQueue
 from muster.groupctl.controllers.override import OverridePolicyController
 from muster.groupctl.controllers.propagation import PropagationPolicyController
 from muster.model.core import Pod

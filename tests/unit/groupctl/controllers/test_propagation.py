@@ -8,7 +8,7 @@ import pytest
 
 from builders import node_groups as sample
 from muster.cluster.memory import MemoryStore
-from muster.groupctl.controllers.evictions import EvictionQueue
+from muster.groupctl.controllers.eviction_queue import EvictionQueue
 from muster.groupctl.controllers.policy_controller import OBSERVED
 from muster.groupctl.controllers.propagation import PropagationPolicyController
 from muster.model.batch import Deployment

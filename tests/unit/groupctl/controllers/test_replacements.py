@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from builders import node_groups as sample
 from muster.cluster.memory import MemoryStore, VirtualClock
-from muster.groupctl.controllers.evictions import EvictionQueue
+from muster.groupctl.controllers.eviction_queue import EvictionQueue
 from muster.groupctl.controllers.override import OverridePolicyController
 from muster.groupctl.controllers.propagation import PropagationPolicyController
 from muster.model.batch import Deployment

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from builders.node_groups import REQUIRED, bound, deployment, owner
 from fakes.faulty_api import FaultyApi, raw, refuse, reply, run, until
-from muster.groupctl.edge_gate.change_log import Change, ChangeLog
+from muster.groupctl.edge_gate.change_log import ChangeLog, LogEntry
 from muster.groupctl.edge_gate.connections import Connections, Exchange
 from muster.groupctl.edge_gate.metrics import Metrics
 from muster.groupctl.edge_gate.proxy import Proxy
@@ -200,7 +200,7 @@ def test_a_release_is_reported_in_the_middle_of_a_watch_and_a_bookmark_follows()
         async with gate.ask("GET", url) as answer:
             await until(lambda: gate.changes.latest_sent == 12)
             gate.put(*free())
-            gate.changes.add([Change("default/a", epoch=gate.changes.start_epoch())], "13")
+            gate.changes.add([LogEntry("default/a", epoch=gate.changes.start_epoch())], "13")
             first, then = [json.loads(await answer.content.readline()) for _ in range(2)]
         assert (first["type"], first["object"]["metadata"]["name"]) == ("ADDED", "a")
         assert (then["type"], then["object"]["metadata"]["resourceVersion"]) == ("BOOKMARK", "12")

@@ -7,8 +7,8 @@ import pytest
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from muster.groupctl.edge_gate.authentication import TrustedHeaders, UnknownCaller, caller_of
-from muster.groupctl.edge_gate.request_head import BadRequest, Head, parse
-from muster.groupctl.edge_gate.targets import Target, json_only, route_of, upstream_query
+from muster.groupctl.edge_gate.request_head import Head, RefusedRequest, parse
+from muster.groupctl.edge_gate.targets import RequestedPods, json_only, route_of, upstream_query
 
 TRUSTED = TrustedHeaders("X-User", "X-Group", frozenset({"x-user", "x-group"}), ("x-remote-", "x-extra-"))
 ADMIN = {"subject": ((("organizationName", "ops"),), (("organizationName", "dev"),), (("commonName", "ann"),))}
@@ -18,7 +18,7 @@ def head(line: str, *lines: str) -> Head:
     return parse(h11.Connection(h11.SERVER), "\r\n".join([f"{line} HTTP/1.1", "Host: x", *lines]).encode())
 
 
-def target(url: str, method: str = "GET") -> Target | None:
+def target(url: str, method: str = "GET") -> RequestedPods | None:
     return route_of(head(f"{method} {url}")).target
 
 
@@ -84,7 +84,7 @@ def test_only_some_paths_may_be_upgraded(url: str, upgradable: bool) -> None:
     ],
 )  # fmt: skip
 def test_paths_that_are_not_understood_are_refused(url: str) -> None:
-    with pytest.raises(BadRequest):
+    with pytest.raises(RefusedRequest):
         target(url)
 
 
@@ -104,7 +104,7 @@ def test_paths_that_are_not_understood_are_refused(url: str) -> None:
     ],
 )  # fmt: skip
 def test_heads_with_several_readings_are_refused(lines: str) -> None:
-    with pytest.raises(BadRequest):
+    with pytest.raises(RefusedRequest):
         parse(h11.Connection(h11.SERVER), lines.encode())
 
 

@@ -6,7 +6,7 @@ import asyncio
 import json
 from typing import Any
 
-from muster.groupctl.edge_gate.change_log import Change, ChangeLog
+from muster.groupctl.edge_gate.change_log import ChangeLog, LogEntry
 from muster.groupctl.edge_gate.watch_filter import WatchFilter
 from muster.model.core import Pod
 
@@ -46,7 +46,7 @@ class World:
         return reported(asyncio.run(self.filter.event(line)))
 
     def look(self, name: str, epoch: int = 1) -> tuple[str, str] | None:
-        return reported(asyncio.run(self.filter.reevaluate(Change(f"d/{name}", epoch=epoch))))
+        return reported(asyncio.run(self.filter.reevaluate(LogEntry(f"d/{name}", epoch=epoch))))
 
 
 def encode(value: object) -> bytes:
@@ -170,7 +170,7 @@ def test_the_columns_of_a_table_move_to_the_first_event_that_passes() -> None:
     assert message[0] == b""
     assert [json.loads(line)["object"]["columnDefinitions"] for line in message[1:]] == [[{"name": "Name"}], None]
     world.held.clear()
-    late = json.loads(asyncio.run(world.filter.reevaluate(Change("d/a", epoch=1))))
+    late = json.loads(asyncio.run(world.filter.reevaluate(LogEntry("d/a", epoch=1))))
     assert late["type"] == "ADDED" and late["object"]["columnDefinitions"] is None
 
 
@@ -179,13 +179,13 @@ def test_the_log_returns_what_changed_at_or_after_a_version_or_that_it_does_not_
     changes.start_at(10)
     assert changes.since("9") is None
     changes.record_sent("20")
-    changes.add([Change("d/a")], "15")  # no answer up to 20 knew of it
-    changes.add([Change("d/b")], "25")
-    assert changes.since("20") == [Change("d/a"), Change("d/b")]
-    assert changes.since("21") == [Change("d/b")]
-    changes.add([Change("d/c")], "30")
+    changes.add([LogEntry("d/a")], "15")  # no answer up to 20 knew of it
+    changes.add([LogEntry("d/b")], "25")
+    assert changes.since("20") == [LogEntry("d/a"), LogEntry("d/b")]
+    assert changes.since("21") == [LogEntry("d/b")]
+    changes.add([LogEntry("d/c")], "30")
     assert changes.since("20") is None
-    assert changes.since("21") == [Change("d/b"), Change("d/c")]
+    assert changes.since("21") == [LogEntry("d/b"), LogEntry("d/c")]
 
 
 def test_a_pod_that_a_client_may_have_is_deleted_for_it_though_its_release_was_not_reported_yet() -> None:

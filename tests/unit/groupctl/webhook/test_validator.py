@@ -14,8 +14,8 @@ from muster.cycle.scheduler import Scheduler
 from muster.groupctl.webhook.review import (
     AdmissionRequest,
     AdmissionResponse,
+    BadReview,
     GroupVersionKind,
-    WireError,
     read_review,
     write_review,
 )
@@ -158,5 +158,5 @@ def test_the_answer_is_a_review_of_the_same_request() -> None:
     "body", [b"", b"{}", b"[1]", b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}', b"[" * 100_000]
 )
 def test_what_is_no_review_is_an_error_of_the_asker(body: bytes) -> None:
-    with pytest.raises(WireError):
+    with pytest.raises(BadReview):
         read_review(body)

@@ -7,11 +7,11 @@ import pytest
 from builders.manifests import queue, state_of
 from builders.small_cluster import affinity_queue
 from muster.engine.core.jobs import Queue
-from muster.plugins.nodegroup.rules import Rule, points, reading, rule_of
+from muster.plugins.nodegroup.rules import QueueRule, points, reading, rule_of
 
 
-def rule(**lists: tuple[str, ...]) -> Rule:
-    return Rule("nlp", "nlp", preferences=points(lists.get("preferred", ()), ordered=False), **lists)
+def rule(**lists: tuple[str, ...]) -> QueueRule:
+    return QueueRule("nlp", "nlp", preferences=points(lists.get("preferred", ()), ordered=False), **lists)
 
 
 SITUATIONS = [
@@ -30,7 +30,7 @@ SITUATIONS = [
 @pytest.mark.parametrize(
     ("rule", "group", "prose", "chart"), [s[1:] for s in SITUATIONS], ids=[s[0] for s in SITUATIONS]
 )
-def test_prose_and_chart_differ_where_the_digest_says_so(rule: Rule, group: str, prose: bool, chart: bool) -> None:
+def test_prose_and_chart_differ_where_the_digest_says_so(rule: QueueRule, group: str, prose: bool, chart: bool) -> None:
     assert (reading(None)(rule, (group,)) is None) is prose
     for strict in (True, False):
         assert (reading(strict)(rule, (group,)) is None) is chart
@@ -55,11 +55,11 @@ def test_ungrouped_nodes_are_closed_by_a_required_list_only() -> None:
 
 
 def test_the_reason_names_the_rule() -> None:
-    refused = reading(None)(Rule("nlp", "nlp", required=("nodegroup1", "nodegroup2")), ("nodegroup3",))
+    refused = reading(None)(QueueRule("nlp", "nlp", required=("nodegroup1", "nodegroup2")), ("nodegroup3",))
     assert refused is not None
     assert refused.message() == "queue nlp requires node group nodegroup1 or nodegroup2, node is in nodegroup3"
     assert (refused.code, refused.resolvable) == ("node-group-required", False)
-    refused = reading(None)(Rule("nlp", "dept", forbidden=("g1",)), ("g1",))
+    refused = reading(None)(QueueRule("nlp", "dept", forbidden=("g1",)), ("g1",))
     assert refused is not None
     assert refused.message() == "queue nlp (as queue dept) must not use node group g1, node is in g1"
 

@@ -11,7 +11,7 @@ from muster.sim.bench import cycles
 from muster.sim.bench.cliffs import PREEMPT
 from muster.sim.bench.commands import Simulate
 from muster.sim.bench.cycles import Cycles, GroupEvents
-from muster.sim.bench.measurement import WrongAnswer
+from muster.sim.bench.measurement import WrongResult
 from muster.sim.bench.workloads import gangs
 
 NEW_POD = Cycles("new-pod", "", partial(cycles.new_replica, 4, 2, 3, 3), bound=3, floors={})
@@ -36,7 +36,7 @@ def test_a_row_gives_its_figures(row: Cycles | GroupEvents) -> None:
 
 
 def test_another_number_of_bound_pods_is_a_wrong_answer() -> None:
-    with pytest.raises(WrongAnswer, match="bound 3"):
+    with pytest.raises(WrongResult, match="bound 3"):
         replace(NEW_POD, bound=4).run()
 
 

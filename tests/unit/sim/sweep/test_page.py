@@ -11,7 +11,7 @@ from builders.pages import self_contained
 from fakes.sweep_cells import EVIL, finished
 from muster.sim.sweep.comparison import compare
 from muster.sim.sweep.page import page, warnings_of
-from muster.sim.sweep.table import HEAD, csv_table, parquet_table, plain_result, rows_of
+from muster.sim.sweep.result_table import HEAD, csv_table, parquet_table, plain_result, rows_of
 
 
 def test_the_table_has_a_row_for_each_cell() -> None:

@@ -13,7 +13,7 @@ from functools import cached_property
 
 from muster.config.loader import DEFAULT
 from muster.sim.bench.cluster_run import Cluster, ClusterRun
-from muster.sim.bench.measurement import Figures, WrongAnswer
+from muster.sim.bench.measurement import Figures, WrongResult
 from muster.sim.bench.scheduler_perf.templates import MEASURED
 from muster.sim.bench.work import check_capacity, peak_rss_mib
 
@@ -58,7 +58,7 @@ class Case:
         peak = peak_rss_mib()
         run.carry_out(plan)
         if run.bound != self.measured or run.evicted != self.evicted:
-            raise WrongAnswer(
+            raise WrongResult(
                 f"{self.name}: bound {run.bound} (want {self.measured}), evicted {run.evicted} (want {self.evicted}); "
                 f"first reasons: {list(plan.reasons.items())[:2]}"
             )

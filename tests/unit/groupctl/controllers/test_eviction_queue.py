@@ -8,7 +8,7 @@ from typing import Any
 
 from builders.node_groups import bound, deployment, groups, nginx_pod, nodes, pods, weights
 from muster.cluster.memory import MemoryStore, VirtualClock
-from muster.groupctl.controllers.evictions import EVICTION_ASSUMED_S, EvictionQueue, EvictionRequest
+from muster.groupctl.controllers.eviction_queue import EVICTION_ASSUMED_S, EvictionQueue, EvictionRequest
 from muster.groupctl.controllers.propagation import PropagationPolicyController
 from muster.groupctl.controllers.throttle import EVICTION_BURST, EvictionThrottle, TokenBucket
 from muster.model.core import Pod

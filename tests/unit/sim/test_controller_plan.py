@@ -20,7 +20,7 @@ from muster.cycle.scheduler import Scheduler
 from muster.groups.assignment import OPT_IN
 from muster.model.meta import Object, key
 from muster.sim.applied import overlaid
-from muster.sim.plan import ControllerPlan, plan
+from muster.sim.controller_plan import ControllerPlan, plan
 
 Objects = dict[str, dict[str, Object]]
 
