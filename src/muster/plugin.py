@@ -1,9 +1,9 @@
 """Everything that the author of a plugin imports.
 
-    from muster.plugin import NodeScorer, Plugin
+    from muster.plugin import NodeFilter, Plugin
 
-A plugin is a class whose bases declare what it does: `class Quiet(Plugin, NodeScorer)`. It is registered under the
-entry-point group `muster.plugins` and named in the scheduler's configuration. docs/tasks/write-a-plugin.md has a
+A plugin is a class whose bases declare what it does: `class Maintenance(Plugin, NodeFilter)`. It is registered under
+the entry-point group `muster.plugins` and named in the scheduler's configuration. docs/tasks/write-a-plugin.md has a
 complete package; `muster.testing.check_plugin` tests it.
 
 Stability: the names in `__all__`, the public methods and class attributes of `Plugin` and of the extension points, and

@@ -57,9 +57,10 @@ def check_plugin(
     - `cached`: a cycle with the engine's caches and batches decides what a cycle without them decides.
     - `restart`: a plugin decides its second cycle as a new one would.
 
-    The clusters have the labels and annotations that the plugin is seen to read, with random values. `change` may
-    change the objects of a cluster before it is used: add objects of the kinds that the plugin reads, or values that
-    it understands. Errors and answers of a wrong type are raised as PluginError, as the scheduler would report them.
+    The clusters have the labels and annotations that the plugin is seen to read, with random values and those that it
+    compares them with. `change` may change the objects of a cluster before it is used: add objects of the kinds that
+    the plugin reads, or values that it understands. Errors and answers of a wrong type are raised as PluginError, as
+    the scheduler would report them.
     """
     case = _Case(hosted(plugin), dict(arguments or {}), change)
     if not case.name:
@@ -81,10 +82,10 @@ class _Case:
         self._class = plugin
         self._arguments = arguments
         self._change = change
-        self._keys: set[ReadKey] = set()  # labels and annotations that the plugin reads
+        self._keys: dict[ReadKey, set[str]] = {}  # labels and annotations that the plugin reads, and compares with
 
     def learn(self, seed: int, number: int) -> None:
-        """Find out which labels and annotations the plugin reads."""
+        """Finds out which labels and annotations the plugin reads, and which values it knows."""
         choices = SeededChoices(_seed_of(seed, number))
         config = self._config(choices)
         without = replace(config, tiers=tuple(_without(tier, self.name) for tier in config.tiers))
@@ -96,8 +97,9 @@ class _Case:
                 ledgers.all_answers(session)
                 session.close()
 
-            found.append(read_keys(self._objects(SeededChoices(number), number), work))
-        self._keys |= found[0] - found[1]
+            found.append(read_keys(lambda: self._objects(SeededChoices(number), number), work))
+        for key in found[0].keys() - found[1].keys():
+            self._keys.setdefault(key, set()).update(found[0][key])
 
     def run(self, seed: int, number: int) -> None:
         """All checks, on one cluster."""

@@ -58,6 +58,16 @@ class ForgetsSignature(Tiers):
         return None
 
 
+class ForgetsConstant(Plugin, NodeScorer):
+    """Knows one value of an annotation: the random clusters must have it, although only the plugin's code names it."""
+
+    name = "constant"
+
+    def raw(self, task: Task, nodes: NodeView) -> Any:
+        odd = task.annotations.get("example.com/side") == "odd"
+        return np.where(nodes.index % 2 == odd, 1.0, 0.0)
+
+
 class PositionMatters(Plugin, NodeScorer):
     name = "position"
 
@@ -156,6 +166,7 @@ def test_the_built_in_plugins_pass(name: str) -> None:
     ("faulty", "check", "seed", "advice"),
     [
         (ForgetsSignature, "signature", 1, "Return from signature() everything that the filter or score reads"),
+        (ForgetsConstant, "signature", 0, "Return from signature() everything that the filter or score reads"),
         (PositionMatters, "slice", 0, "Compute each column from that column of the view"),
         (StaticButReadsUsage, "scope", 0, "declares Scope.STATIC"),
         (CountsClusterAsNode, "scope", 1, "Declare scope = Scope.CLUSTER"),
