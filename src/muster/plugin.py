@@ -7,9 +7,9 @@ the entry-point group `muster.plugins` and named in the scheduler's configuratio
 complete package; `muster.testing.check_plugin` tests it.
 
 Stability: the names in `__all__`, the public methods and class attributes of `Plugin` and of the extension points, and
-the attributes of `Session`, `Task`, `Job`, `Queue` and `NodeView` that docs/tasks/write-a-plugin.md lists keep their
-meaning. A change of them is announced in CHANGELOG.md, and the old form works with a warning for at least one minor
-version before it is removed. Optional methods and attributes may be added at any time. Everything else in the package
+the attributes of `Session`, `Task`, `Job`, `Queue`, `Claim` and `NodeView` that docs/tasks/write-a-plugin.md lists keep
+their meaning. A change of them is announced in CHANGELOG.md, and the old form works with a warning for at least one
+minor version before it is removed. Optional methods and attributes may be added at any time. Everything else in the package
 `muster` may change without notice: a plugin that imports another module of it does so at its own risk.
 
 The names come in two parts. `FIRST` is what a first plugin needs. `SPEED` exists only so that the scheduler can cache
@@ -37,6 +37,7 @@ from muster.engine.core.hooks import (
     NodeSets,
     Plugin,
     Preemptable,
+    Protection,
     QueueOrder,
     QueueQuota,
     Reason,
@@ -50,6 +51,7 @@ from muster.engine.core.jobs import Job, Queue, Task
 from muster.engine.core.nodes import NodeView
 from muster.engine.core.session import Session
 from muster.engine.core.statement import Move
+from muster.engine.evictions.claim import Claim
 from muster.model.custom import CustomResource
 from muster.model.meta import Partial
 
@@ -61,13 +63,13 @@ FIRST = (
     # extension points, and what their methods return
     "NodeFilter", "Verdict", "Reason", "NodeScorer", "NodeSets", "NodeSet", "NodeSetError", "BindEffects", "Effect",
     "JobValid", "JobEnqueue", "Vote", "JobReady", "JobOrder", "TaskOrder", "QueueOrder", "QueueQuota", "Preemptable",
-    "Reclaimable",
+    "Reclaimable", "Protection", "Claim",
 )  # fmt: skip
 SPEED = ("Scope", "Batch", "Ledger", "Move")
 
 __all__ = [
-    "Arguments", "Batch", "BindEffects", "CustomResource", "Effect", "Job", "JobEnqueue", "JobOrder", "JobReady",
-    "JobValid", "Ledger", "Move", "NodeFilter", "NodeScorer", "NodeSet", "NodeSetError", "NodeSets", "NodeView",
-    "Partial", "Plugin", "PluginOption", "Preemptable", "Queue", "QueueOrder", "QueueQuota", "Reason", "Reclaimable",
-    "Scope", "Session", "Task", "TaskOrder", "Verdict", "Vote",
+    "Arguments", "Batch", "BindEffects", "Claim", "CustomResource", "Effect", "Job", "JobEnqueue", "JobOrder",
+    "JobReady", "JobValid", "Ledger", "Move", "NodeFilter", "NodeScorer", "NodeSet", "NodeSetError", "NodeSets",
+    "NodeView", "Partial", "Plugin", "PluginOption", "Preemptable", "Protection", "Queue", "QueueOrder", "QueueQuota",
+    "Reason", "Reclaimable", "Scope", "Session", "Task", "TaskOrder", "Verdict", "Vote",
 ]  # fmt: skip

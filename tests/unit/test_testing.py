@@ -12,11 +12,15 @@ import numpy as np
 import pytest
 
 import muster.plugin
+from builders.manifests import node, pod, state_of
+from muster.config.types import Config, PluginOption, Tier
 from muster.cycle.host import PluginError
 from muster.cycle.registry import PLUGINS, plugin_class
+from muster.cycle.scheduler import Scheduler
 from muster.model.meta import Object
 from muster.plugin import (
     Batch,
+    Claim,
     CustomResource,
     Ledger,
     Move,
@@ -24,6 +28,7 @@ from muster.plugin import (
     NodeScorer,
     NodeView,
     Plugin,
+    Protection,
     Reason,
     Scope,
     Session,
@@ -183,6 +188,29 @@ def test_a_mistake_is_found_and_explained(faulty: type[Plugin], check: str, seed
     assert caught.value.check == check, str(caught.value)
     assert advice in str(caught.value)
     assert f"plugin {faulty.name}, random cluster" in str(caught.value)
+
+
+class Keeps(Plugin, Protection):
+    """Pods with an annotation are evicted for nobody."""
+
+    name = "keeps"
+
+    def protects(self, claim: Claim, victims: Sequence[Task]) -> Reason | None:
+        kept = any(task.annotations.get("example.com/keep") == "yes" for task in victims)
+        return Reason("keep", f"must not be evicted for {claim.job.key}") if kept else None
+
+
+def test_a_third_party_may_protect_pods_from_eviction() -> None:
+    check_plugin(Keeps)
+    plugins = tuple(PluginOption(name) for name in ("priority", "gang", "keeps", "predicates"))
+    scheduler = Scheduler(Config(("allocate", "preempt"), (Tier(plugins),)), classes={"keeps": Keeps})
+
+    def evicted(keep: str) -> list[str]:
+        low = pod("low", on="a", cpu=4, priority=1, annotations={"example.com/keep": keep})
+        state = state_of(node("a", cpu=4), low, pod("high", cpu=4, priority=9))
+        return [one.pod for one in scheduler.cycle(state, 0.0).evictions]
+
+    assert (evicted("no"), evicted("yes")) == (["default/low"], [])
 
 
 def test_an_error_is_reported_as_the_scheduler_reports_it() -> None:
