@@ -9,8 +9,8 @@ complete package; `muster.testing.check_plugin` tests it.
 Stability: the names in `__all__`, the public methods and class attributes of `Plugin` and of the extension points, and
 the attributes of `Session`, `Task`, `Job`, `Queue`, `Claim` and `NodeView` that docs/tasks/write-a-plugin.md lists keep
 their meaning. A change of them is announced in CHANGELOG.md, and the old form works with a warning for at least one
-minor version before it is removed. Optional methods and attributes may be added at any time. Everything else in the package
-`muster` may change without notice: a plugin that imports another module of it does so at its own risk.
+minor version before it is removed. Optional methods and attributes may be added at any time. Everything else in the
+package `muster` may change without notice: a plugin that imports another module of it does so at its own risk.
 
 The names come in two parts. `FIRST` is what a first plugin needs. `SPEED` exists only so that the scheduler can cache
 and batch answers. A first plugin whose answers depend on the pod's spec and on one node needs none of it, nor the
