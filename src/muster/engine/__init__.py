@@ -7,5 +7,5 @@
 - `pod_rules`: node selectors, taints, host ports, pod affinity and topology spread
 - `volumes`: PersistentVolumeClaims and the volumes that nodes can reach
 - `domains`: topology domains (Topology, HyperNode) and their capacity
-- `devices`: boards of chips whose wiring matters
+- `devices`: boards of chips whose wiring matters, and the fragmentation of GPUs
 """
