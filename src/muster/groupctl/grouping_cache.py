@@ -18,6 +18,7 @@ from muster.groups.membership import changes_membership
 from muster.model.core import Node, Pod
 from muster.model.groups import NodeGroup, PropagationPolicy
 from muster.model.meta import Object, spec_of
+from muster.model.pod_states import is_active
 
 T = TypeVar("T", bound=Object)
 
@@ -52,8 +53,6 @@ class GroupingCache:
     def of(self, kind: type[T]) -> Mapping[str, T]:
         return cast("Mapping[str, T]", self._tables.get(kind.__name__, {}))
 
-
-_FINISHED = ("Succeeded", "Failed")
 
 Location = tuple[str, str]  # the node; or "" and the group that the pod was created for
 
@@ -111,7 +110,7 @@ class UnitCounts:
 
     def _location(self, pod: Pod) -> Location | None:
         """Where the pod counts; None: nowhere."""
-        if pod.metadata.deletion_timestamp is not None or pod.status.phase in _FINISHED:
+        if not is_active(pod):
             return None
         if pod.spec.node_name:
             return pod.spec.node_name, ""

@@ -19,6 +19,7 @@ from muster.groups.membership import EXCLUSIVE, Membership, changes_membership, 
 from muster.model.core import Node, readiness
 from muster.model.groups import MemberStatus, NodeGroup, NodeGroupStatus
 from muster.model.meta import condition, merge_conditions
+from muster.model.pod_states import is_terminating
 from muster.store import Conflict, NotFound, Store
 
 FINALIZER = f"{DOMAIN}/node-labels"
@@ -56,7 +57,7 @@ class NodeGroupController:
         self._wrote = False
         if not nodes and not groups:
             return False
-        stay = {k: g for k, g in self._cache.of(NodeGroup).items() if g.metadata.deletion_timestamp is None}
+        stay = {k: g for k, g in self._cache.of(NodeGroup).items() if not is_terminating(g)}
         among = Membership(stay)
         for name in sorted(nodes):
             with self._retries.attempt(("Node", name), now):
@@ -108,7 +109,7 @@ class NodeGroupController:
     def _update_finalizer(self, group: NodeGroup) -> bool:
         """Adds the finalizer to a group, and removes it from a deleted group; whether the status is to be updated."""
         meta = group.metadata
-        goes = meta.deletion_timestamp is not None
+        goes = is_terminating(group)
         leaves = goes or not self._labels
         label = member_label(meta.name)
         if leaves and any(label in node.metadata.labels for node in self._cache.of(Node).values()):

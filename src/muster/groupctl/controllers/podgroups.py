@@ -35,7 +35,7 @@ from muster.model.core import Pod
 from muster.model.custom import ConfiguredApplication
 from muster.model.meta import Object, OwnerReference, kind_name, seconds
 from muster.model.meta import key as key_of
-from muster.model.pod_states import is_active
+from muster.model.pod_states import is_active, is_terminating
 from muster.model.quantity import QuantityError
 from muster.model.requests import requests
 from muster.model.scheduling import PodGroup
@@ -202,7 +202,7 @@ class PodGroupController:
         return True
 
     def _deleted(self, group: str, there: PodGroup | None) -> bool:
-        if there is None or there.metadata.deletion_timestamp is not None:
+        if there is None or is_terminating(there):
             return False
         owner = self._scaled.get(group)
         scaled = owner is not None and any(

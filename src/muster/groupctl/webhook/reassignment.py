@@ -22,6 +22,7 @@ from muster.kube.informer import Delta
 from muster.kube.writes import Writes
 from muster.model.core import Pod
 from muster.model.meta import controller
+from muster.model.pod_states import is_terminating
 from muster.process.logs import Log
 from muster.store import errors
 
@@ -125,7 +126,7 @@ class Reassigner:
 def _has_no_place(pod: Pod) -> bool:
     """Returns whether the pod has a group in which it is unschedulable."""
     meta = pod.metadata
-    if controller(meta) is None or is_job_pod(pod) or meta.deletion_timestamp is not None:
+    if controller(meta) is None or is_job_pod(pod) or is_terminating(pod):
         return False
     if ASSIGNED not in meta.labels or ADMITTED not in meta.annotations:
         return False
