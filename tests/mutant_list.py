@@ -39,7 +39,7 @@ MUTANTS = [
     Mutant("engine/evictions/claim.py", "a job gives one pod of its minimum",
            "for status in _COUNTED]) - job.min_available, 0)", "for status in _COUNTED]) - job.min_available + 1, 0)"),
     Mutant("engine/evictions/claim.py", "surplus of equal priority may go",
-           "t.preemptable and t.priority < below", "t.preemptable and t.priority <= below"),
+           "if t.priority < claim.pod_priority]", "if t.priority <= claim.pod_priority]"),
     Mutant("engine/queues/accounts.py", "gated pods are reserved for",
            "    if resources.empty(gated):\n        return amounts\n", "    return amounts\n"),
     Mutant("engine/queues/accounts.py", "elastic amounts count twice",
