@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import http.client
 import json
 import logging
 import resource
@@ -106,10 +105,10 @@ def latency(port: int, clients: int, names: int) -> list[float]:
     found: list[float] = []
 
     def client(number: int) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        connection = load.Client(port)
         for i in range(REQUESTS // clients):
             pod = {"metadata": load._pod(f"new-{number}-{i % 4}", "")["metadata"]}
-            _, seconds = load._timed(connection, "filter", {"Pod": pod, "Nodes": None, "NodeNames": node_names})
+            _, seconds = connection.ask("filter", {"Pod": pod, "Nodes": None, "NodeNames": node_names})
             found.append(seconds)
         connection.close()
 
@@ -139,10 +138,9 @@ def under_attack(port: int, pid: int, kind: str) -> dict[str, object]:
     sleep(2.0)
     status = Path(f"/proc/{pid}/status").read_text()
     rss = next(int(line.split()[1]) // 1024 for line in status.splitlines() if line.startswith("VmRSS"))
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     began = perf_counter()
     try:
-        load._timed(connection, "filter", {"Pod": {"metadata": load._pod("good", "")["metadata"]}, "NodeNames": []})
+        load.Client(port).ask("filter", {"Pod": {"metadata": load._pod("good", "")["metadata"]}, "NodeNames": []})
         answered: object = round(1000 * (perf_counter() - began), 1)
     except OSError as fault:
         answered = f"no answer ({type(fault).__name__} after {perf_counter() - began:.0f} s)"
