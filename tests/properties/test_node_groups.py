@@ -105,6 +105,29 @@ def test_a_yes_holds_wherever_the_maybes_go(
         answer = before.accepts(group)
         if answer != Acceptance.UNDECIDED:
             assert (then.refusal(group) is None) == (answer == Acceptance.YES)
+        # Without undecided pods, the extender does not ask and waits for nothing.
+        assert then.accepts(group) == (Acceptance.NO if then.refusal(group) else Acceptance.YES)
+
+
+@given(
+    weights.map(lambda given: PropagationRules("StaticWeight", weights=given))
+    | ranges().map(lambda given: PropagationRules("NumRange", ranges=given)),
+    st.integers(0, 12),
+    st.lists(st.sets(names, min_size=1), max_size=4),
+    st.booleans(),
+    st.data(),
+)
+def test_many_groups_are_answered_as_each_of_them(
+    rules: PropagationRules, n: int, ways: list[set[str]], without_nodes: bool, data: st.DataObject
+) -> None:
+    undecided = UndecidedPods()
+    for groups in ways:
+        undecided.add(groups)
+    counts = {group: data.draw(st.integers(0, 4)) for group in rules.groups}
+    usage = QuotaUsage(rules.quotas(n), counts, undecided, {rules.groups[0]: "has no nodes"} if without_nodes else {})
+    assert usage.acceptances(rules.groups) == {group: usage.accepts(group) for group in rules.groups}
+    refusals = {group: usage.refusal(group) for group in rules.groups}
+    assert usage.refusals(rules.groups) == {group: why for group, why in refusals.items() if why is not None}
 
 
 images = st.sampled_from(["nginx", "reg.io/a:1", "host:5000/a/b", "a@sha256:" + "0" * 64])

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cached_property
 
+import msgspec
+
 from muster.groups.applications import BindingState, PolicyLabels, binding_state
 from muster.groups.membership import Membership
 from muster.groups.propagation import DOES_NOT_EXIST, HAS_NO_NODES, Policies, PropagationRules
@@ -31,6 +33,7 @@ class Grouping:
         self._membership = Membership(groups)
         self._nodes = nodes
         self._group_of: dict[tuple[str, ...], dict[str, str]] = {}
+        self._group_of_every: dict[tuple[str, ...], dict[str, str | None]] = {}
         self._shared: dict[tuple[str, ...], dict[str, list[str]]] = {}
         self._closed: dict[tuple[str, ...], dict[str, str]] = {}
 
@@ -46,9 +49,20 @@ class Grouping:
             rank = {group: i for i, group in enumerate(groups)}
             found = self._group_of[groups] = {}
             for name, its in self.groups_by_node.items():
-                ours = [group for group in its if group in rank]
+                ours = [rank[group] for group in its if group in rank]
                 if ours:
-                    found[name] = min(ours, key=rank.__getitem__)
+                    found[name] = groups[min(ours)]
+        return found
+
+    def group_of_every(self, groups: tuple[str, ...]) -> Mapping[str, str | None]:
+        """As `group_of`, with all nodes: None for those in none of the groups."""
+        found = self._group_of_every.get(groups)
+        if found is None:
+            group_of = self.group_of(groups)
+            # Copies of the names that lie next to each other: those of the nodes are spread over the whole memory, and
+            # to look up thousands of them takes twice the time.
+            names = msgspec.json.decode(msgspec.json.encode(list(self.groups_by_node)), type=list[str])
+            found = self._group_of_every[groups] = {name: group_of.get(name) for name in names}
         return found
 
     def groups_without_nodes(self, rules: PropagationRules) -> dict[str, str]:

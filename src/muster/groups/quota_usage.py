@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from muster.groups.propagation import Quotas
 
@@ -95,11 +95,39 @@ class QuotaUsage:
         """Why the group accepts no more pods of the unit, without the undecided pods; None: it accepts one."""
         quota, current = self.quotas.groups[group], self.counts.get(group, 0)
         if quota.max is not None and current >= quota.max:
-            return self.with_waiting(f"node group {group} already has {current} of {quota.max} replicas")
+            return self.with_waiting(_full(group, current, quota.max))
         if self._reserved_for_minima(group, current, self._short, self._placed):
             why = f"node group {group} has its min of {quota.min}: the rest is kept for node groups below their min"
             return self.with_waiting(why)
         return None
+
+    def acceptances(self, groups: Iterable[str]) -> dict[str, Acceptance]:
+        """What `accepts` returns for each of the groups."""
+        if self._short > 0:
+            return {group: self.accepts(group) for group in groups}
+        # Most policies have no group below its min, and several hundred groups: a call for each would take longer.
+        quotas, counts, coming = self.quotas.groups, self.counts, self.undecided.counts
+        yes, no, undecided = Acceptance.YES, Acceptance.NO, Acceptance.UNDECIDED
+        found = {}
+        for group in groups:
+            most, current = quotas[group].max, counts.get(group, 0)
+            if most is None or current + coming.get(group, 0) < most:
+                found[group] = yes
+            else:
+                found[group] = no if current >= most else undecided
+        return found
+
+    def refusals(self, groups: Iterable[str]) -> dict[str, str]:
+        """What `refusal` returns for each of the groups that accept no more pods."""
+        if self._short > 0:
+            return {group: why for group in groups if (why := self.refusal(group)) is not None}
+        quotas, counts = self.quotas.groups, self.counts
+        found = {
+            group: _full(group, current, most)
+            for group in groups
+            if (most := quotas[group].max) is not None and (current := counts.get(group, 0)) >= most
+        }
+        return {group: self.with_waiting(why) for group, why in found.items()} if self.waits_for else found
 
     def with_waiting(self, why: str) -> str:
         """The reason of a refusal, followed by the groups that replicas wait for."""
@@ -138,6 +166,11 @@ class QuotaUsage:
             over[name] += spare
             short -= spare
         return {name: n for name, n in over.items() if n}
+
+
+@lru_cache(maxsize=16384)
+def _full(group: str, current: int, most: int) -> str:
+    return f"node group {group} already has {current} of {most} replicas"
 
 
 def score(missing: int, most: int) -> int:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import repeat
+from operator import itemgetter
 from threading import Condition
 from time import monotonic
+from typing import TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -145,7 +148,7 @@ class GroupScheduling:
             if request is None:
                 return self._free(args)
             if isinstance(request, PlacementRefusal):
-                return self._result(args, dict.fromkeys(args.names, _text(request.text)))
+                return self._result(args, dict.fromkeys(args.names, _text(request.text)), [])
             return self._divided(args, request, self._exists(request, known))
 
     def _fetch_pod(self, pod: Pod) -> Pod:
@@ -168,10 +171,10 @@ class GroupScheduling:
     def _free(self, args: ExtenderArgs) -> FilterResult:
         """Filters a pod without a policy: all nodes are feasible, unless a plugin refuses them."""
         if self._plugins is None:
-            return self._result(args, {})
+            return self._result(args, {}, args.names)
         refusals, _ = self._plugins.ask(args.pod)
         refused = {name: _text(refusals[name][0]) for name in args.names if name in refusals}
-        result = self._result(args, refused)
+        result = self._result(args, refused, [name for name in args.names if name not in refused])
         # kube-scheduler may preempt on these nodes.
         resolvable = {name: why for name, why in refused.items() if refusals[name][1]}
         result.failed_nodes = {**result.failed_nodes, **resolvable}
@@ -180,19 +183,24 @@ class GroupScheduling:
 
     def _divided(self, args: ExtenderArgs, request: _PolicyRequest, exists: bool) -> FilterResult:
         group_of, there = self._groups(args, request)
-        wanted = [group for group in request.groups if group in there]
-        if request.assigned:
-            wanted = [group for group in wanted if group == request.assigned]
+        asked = [group for group in request.groups if group in there]
+        wanted = [group for group in asked if group == request.assigned] if request.assigned else asked
         request, undecided = self._settled(args.pod, request, wanted)
-        reasons = self._reasons(request, undecided)
+        reasons = self._reasons(request, asked, undecided)
         passed = [group for group in wanted if reasons[group] is None]
         if exists:
             self._record(request, passed)
         self._changed.notify_all()
         outside = f"node is in no node group of PropagationPolicy {request.bound.policy}"
         reasons[None] = _text(request.usage.with_waiting(outside))
-        named = zip(args.names, group_of, strict=True)
-        return self._result(args, {name: why for name, group in named if (why := reasons[group]) is not None})
+        kept: list[str] = []
+        refused: dict[str, Raw] = {}
+        for name, why in zip(args.names, _values(reasons, group_of), strict=True):
+            if why is None:
+                kept.append(name)
+            else:
+                refused[name] = why
+        return self._result(args, refused, kept)
 
     def _record(self, request: _PolicyRequest, passed: list[str]) -> None:
         unit = request.application.unit
@@ -209,7 +217,8 @@ class GroupScheduling:
         until = self._now() + MAX_WAIT_S
         waited = False
         while True:
-            answers = {group: request.usage.accepts(group) for group in wanted}
+            # Without undecided pods there is nothing to wait for.
+            answers = request.usage.acceptances(wanted) if request.usage.undecided.pods else {}
             undecided = [group for group, answer in answers.items() if answer == Acceptance.UNDECIDED]
             late = self._now() >= until or not self.reservations.are_coming(request.application.unit, request.id)
             if not undecided or Acceptance.YES in answers.values() or late:
@@ -222,28 +231,29 @@ class GroupScheduling:
                 return request, wanted  # the policy changed meanwhile: refuse, kube-scheduler retries the pod
             request = latest
 
-    def _reasons(self, request: _PolicyRequest, undecided: list[str]) -> dict[str | None, Raw | None]:
-        """Returns the encoded refusal per group of the policy; None if the group accepts the pod."""
-        unclear = set(undecided)
-        found: dict[str | None, Raw | None] = {}
-        for group in request.groups:
-            why = request.usage.refusal(group)
-            if request.assigned and group != request.assigned:
-                why = f"the pod was made for node group {request.assigned}, the node is in {group}"
-            if why is None and group in unclear:
-                why = f"node group {group} may be full: other pods of {request.application} are being bound"
-            found[group] = None if why is None else _text(why)
-        return found
+    def _reasons(
+        self, request: _PolicyRequest, asked: list[str], undecided: list[str]
+    ) -> dict[str | None, Raw | None]:
+        """Returns the encoded refusal of each asked group of the policy; None if the group accepts the pod."""
+        refusals = request.usage.refusals(asked)
+        for group in undecided:
+            unclear = f"node group {group} may be full: other pods of {request.application} are being bound"
+            refusals.setdefault(group, unclear)
+        if request.assigned:
+            for group in asked:
+                if group != request.assigned:
+                    refusals[group] = f"the pod was made for node group {request.assigned}, the node is in {group}"
+        return {group: _text(refusals[group]) if group in refusals else None for group in asked}
 
-    def _result(self, args: ExtenderArgs, refused: dict[str, Raw]) -> FilterResult:
+    def _result(self, args: ExtenderArgs, refused: dict[str, Raw], kept: list[str]) -> FilterResult:
         result = FilterResult(failed_and_unresolvable_nodes=refused)
         if self._legacy:
             result.failed_nodes = refused
         if args.nodes is None:
-            result.node_names = args.names if not refused else [name for name in args.names if name not in refused]
+            result.node_names = kept
         else:
-            kept = [raw for name, raw in zip(args.names, args.nodes, strict=True) if name not in refused]
-            result.nodes = {"metadata": {}, "items": kept}
+            items = [raw for name, raw in zip(args.names, args.nodes, strict=True) if name not in refused]
+            result.nodes = {"metadata": {}, "items": items}
         return result
 
     # --- prioritize
@@ -265,7 +275,7 @@ class GroupScheduling:
             most = max((lacks[group] for group in there if group is not None), default=0)
             worth: dict[str | None, int] = {group: score(n, most) for group, n in lacks.items()}
             worth[None] = 0
-            return [Score(name, worth[group]) for name, group in zip(args.names, group_of, strict=True)]
+            return list(map(Score, args.names, _values(worth, group_of)))
 
     # --- preempt
 
@@ -319,24 +329,33 @@ class GroupScheduling:
         usage = QuotaUsage(ruling.quotas, counts, maybe, self._index.grouping.groups_without_nodes(ruling.rules))
         return _PolicyRequest(name, id_, application, ruling, groups, usage, assigned)
 
-    def _groups(self, args: ExtenderArgs, request: _PolicyRequest) -> tuple[list[str | None], set[str | None]]:
+    def _groups(self, args: ExtenderArgs, request: _PolicyRequest) -> tuple[Sequence[str | None], set[str | None]]:
         """Returns the group of each requested node, and the set of these groups."""
-        grouping = self._index.grouping
-        known = grouping.group_of(request.groups)
-        found = list(map(known.get, args.names))
-        there = set(found)
-        if None in there:
-            for i, name in enumerate(args.names):
-                if found[i] is None and name not in grouping.groups_by_node:
-                    labels = args.labels[i] if args.labels is not None else {}
-                    found[i] = grouping.group_of_unlisted_node(request.groups, name, labels)
-                    there.add(found[i])
-        return found, there
+        grouping, groups = self._index.grouping, request.groups
+        known = grouping.group_of_every(groups)
+        try:
+            found = _values(known, args.names)
+        except KeyError:
+            labels: Iterable[dict[str, str]] = args.labels or repeat({})
+            found = [
+                known[name] if name in known else grouping.group_of_unlisted_node(groups, name, its)
+                for name, its in zip(args.names, labels, strict=False)
+            ]
+        return found, set(found)
 
     def _group(self, groups: tuple[str, ...], node: str) -> str | None:
         grouping = self._index.grouping
-        known = grouping.group_of(groups).get(node)
-        return known if known or node in grouping.groups_by_node else grouping.group_of_unlisted_node(groups, node, {})
+        known = grouping.group_of_every(groups)
+        return known[node] if node in known else grouping.group_of_unlisted_node(groups, node, {})
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def _values(table: Mapping[K, V], keys: Sequence[K]) -> Sequence[V]:
+    """Returns the values of the keys; raises KeyError if one is missing. A comprehension takes twice the time."""
+    return itemgetter(*keys)(table) if len(keys) > 1 else [table[key] for key in keys]
 
 
 @lru_cache(maxsize=16384)

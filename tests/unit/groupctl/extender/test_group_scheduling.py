@@ -14,6 +14,7 @@ from builders.node_groups import (
     REQUIRED_OVERRIDE,
     TEMPLATE,
     bound,
+    city_node,
     deployment,
     groups,
     nginx_pod,
@@ -28,7 +29,7 @@ from builders.node_groups import (
 from muster.cluster.memory import MemoryStore
 from muster.groupctl.extender import group_scheduling
 from muster.groupctl.extender.group_scheduling import GroupScheduling
-from muster.model.core import Pod
+from muster.model.core import Node, Pod
 from muster.model.extender import FilterResult, read_args, read_preemption
 from muster.model.meta import Object
 
@@ -187,10 +188,11 @@ def test_owners_in_a_circle_are_an_error_of_that_pod_alone() -> None:
 
 
 def test_whole_nodes_come_back_as_they_came_and_their_labels_count() -> None:
-    scheduler = cluster()
+    scheduler = cluster(city_node("known", "elsewhere"))
     items = [
         {"metadata": {"name": "stranger", "labels": {"location": "beijing"}}, "spec": {"kept": [1, None]}},
         {"metadata": {"name": "other", "labels": None}},
+        {"metadata": {"name": "known", "labels": {"location": "beijing"}}},  # the cluster says where it is
     ]
     body = json.loads(args("new", [], None))
     del body["NodeNames"]
@@ -198,8 +200,24 @@ def test_whole_nodes_come_back_as_they_came_and_their_labels_count() -> None:
     result = json.loads(msgspec.json.encode(scheduler.extender.filter(read_args(json.dumps(body).encode()))))
     assert result["Nodes"]["items"] == items[:1]
     assert result["NodeNames"] is None
-    assert list(result["FailedAndUnresolvableNodes"]) == ["other"]
+    assert list(result["FailedAndUnresolvableNodes"]) == ["other", "known"]
     assert result["FailedNodes"] == {}
+
+
+def test_nodes_that_come_change_and_go_are_answered_as_they_are_now() -> None:
+    scheduler = cluster(*pods({"node-c": 1, "node-d": 1}))
+    among = [*NODES, "node-f"]
+    assert scheduler.passes(among=among) == HANGZHOU
+    scheduler.store.create(city_node("node-f", "hangzhou"))
+    assert scheduler.passes(among=among) == [*HANGZHOU, "node-f"]
+    scheduler.store.patch(Node, "node-a", {"metadata": {"labels": {"location": "beijing"}}})
+    scheduler.store.patch(Node, "node-b", {"metadata": {"labels": {"location": "elsewhere"}}})
+    assert scheduler.passes(among=among) == ["node-f"]
+    assert scheduler.why("node-a") == "node group beijing already has 2 of 2 replicas"
+    assert scheduler.why("node-b") == "node is in no node group of PropagationPolicy pp"
+    scheduler.store.delete(Node, "node-f")
+    assert scheduler.passes(among=among) == []
+    assert scheduler.passes(among=["node-f"]) == scheduler.passes(among=[]) == []
 
 
 def test_old_schedulers_find_the_reasons_where_they_look() -> None:
