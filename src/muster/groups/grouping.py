@@ -11,6 +11,7 @@ from muster.groups.applications import BindingState, PolicyLabels, binding_state
 from muster.groups.membership import Membership
 from muster.groups.propagation import DOES_NOT_EXIST, HAS_NO_NODES, Policies, PropagationRules
 from muster.model.core import Node, PodSpec
+from muster.model.extender import KnownNames
 from muster.model.groups import NodeGroup, PropagationPolicy
 from muster.model.selectors import asks_for
 
@@ -42,6 +43,17 @@ class Grouping:
         """Node → the groups that contain it, sorted by name."""
         return {name: self._membership.of(name, node.metadata.labels) for name, node in self._nodes.items()}
 
+    @cached_property
+    def names(self) -> list[str]:
+        """The names of the nodes, copied so that they lie next to each other: those in the nodes are spread over the
+        whole memory, and to look up thousands of them takes twice the time."""
+        return msgspec.json.decode(msgspec.json.encode(list(self._nodes)), type=list[str])
+
+    @cached_property
+    def known_names(self) -> KnownNames:
+        """Reads requests about these nodes."""
+        return KnownNames(self.names)
+
     def group_of(self, groups: tuple[str, ...]) -> Mapping[str, str]:
         """Node → the first of the groups, in this order, that contains it; nodes in none of them are left out."""
         found = self._group_of.get(groups)
@@ -59,10 +71,7 @@ class Grouping:
         found = self._group_of_every.get(groups)
         if found is None:
             group_of = self.group_of(groups)
-            # Copies of the names that lie next to each other: those of the nodes are spread over the whole memory, and
-            # to look up thousands of them takes twice the time.
-            names = msgspec.json.decode(msgspec.json.encode(list(self.groups_by_node)), type=list[str])
-            found = self._group_of_every[groups] = {name: group_of.get(name) for name in names}
+            found = self._group_of_every[groups] = {name: group_of.get(name) for name in self.names}
         return found
 
     def groups_without_nodes(self, rules: PropagationRules) -> dict[str, str]:

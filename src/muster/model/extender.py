@@ -7,7 +7,8 @@ back unchanged.
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from collections.abc import Iterable
+from typing import Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct, field
@@ -16,8 +17,8 @@ from muster.model import shape
 from muster.model.core import Pod
 from muster.model.meta import ObjectMeta, Partial
 
-__all__ = ["ExtenderArgs", "FilterResult", "MetaPod", "MetaVictims", "PreemptionArgs", "PreemptionResult", "Score",
-           "WireError", "has_whole_objects", "read_args", "read_preemption"]  # fmt: skip
+__all__ = ["ExtenderArgs", "FilterResult", "KnownNames", "MetaPod", "MetaVictims", "PreemptionArgs", "PreemptionResult",
+           "Score", "WireError", "has_whole_objects", "read_args", "read_preemption"]  # fmt: skip
 
 T = TypeVar("T")
 Body = bytes | memoryview
@@ -96,17 +97,40 @@ class PreemptionResult(Struct):
     victims: dict[str, MetaVictims] = field(name="NodeNameToMetaVictims")
 
 
+class KnownNames:
+    """Reads a list of node names into strings that exist already.
+
+    Thousands of new strings are spread over all of the memory, and whatever is done with them next takes longer. The
+    names need not be current: a list with another name is read in the usual way, with the same result.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        literal: Any = Literal[""]
+        # Not Literal[names]: typing keeps the last 128 of those.
+        name: Any = literal.copy_with(("", *names))
+        self._decoder: msgspec.json.Decoder[list[str]] = msgspec.json.Decoder(list[name])
+
+    def read(self, raw: Raw) -> list[str] | None:
+        """Returns the names; None if there are others among them, or the text is not a list of names."""
+        try:
+            return self._decoder.decode(raw)
+        except msgspec.DecodeError:
+            return None
+
+
 def has_whole_objects(body: Body) -> bool:
     """Returns whether the request has whole nodes, or whole victims, rather than their names."""
     parts = _parts(body)
     return any(name in parts and bytes(parts[name]) != b"null" for name in ("nodes", "nodenametovictims"))
 
 
-def read_args(body: Body) -> ExtenderArgs:
-    """The request of filter and prioritize."""
+def read_args(body: Body, known: KnownNames | None = None) -> ExtenderArgs:
+    """The request of filter and prioritize. `known`: the names that it probably has."""
     parts = _parts(body)
     pod = _pod(parts)
-    names = _given(parts, "nodenames", list[str])
+    names = known.read(parts["nodenames"]) if known is not None and "nodenames" in parts else None
+    if names is None:
+        names = _given(parts, "nodenames", list[str])
     if names is not None:
         return ExtenderArgs(pod, names)
     listed = _given(parts, "nodes", dict[str, Raw])

@@ -27,6 +27,7 @@ from muster.model.custom import CustomApplication
 from muster.model.extender import (
     ExtenderArgs,
     FilterResult,
+    KnownNames,
     MetaVictims,
     PreemptionArgs,
     PreemptionResult,
@@ -79,6 +80,7 @@ class GroupScheduling:
         self._refused = RefusedPods()
         self.reservations = Reservations(now, expired=self._refused.freed)
         self.waits = 0
+        self.known_names: KnownNames | None = None
         self._store = store
         self._fetch_owner = fetch_owner
         self._plugins = plugins
@@ -332,6 +334,7 @@ class GroupScheduling:
     def _groups(self, args: ExtenderArgs, request: _PolicyRequest) -> tuple[Sequence[str | None], set[str | None]]:
         """Returns the group of each requested node, and the set of these groups."""
         grouping, groups = self._index.grouping, request.groups
+        self.known_names = grouping.known_names
         known = grouping.group_of_every(groups)
         try:
             found = _values(known, args.names)

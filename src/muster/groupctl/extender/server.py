@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 from muster.model.extender import (
     ExtenderArgs,
     FilterResult,
+    KnownNames,
     PreemptionArgs,
     PreemptionResult,
     Score,
@@ -44,6 +45,11 @@ class Scheduling(Protocol):
     @property
     def waits(self) -> int:
         """The number of answers that waited for a binding."""
+        ...
+
+    @property
+    def known_names(self) -> KnownNames | None:
+        """The names of the nodes that requests probably have."""
         ...
 
     def filter(self, args: ExtenderArgs) -> FilterResult: ...
@@ -78,8 +84,8 @@ class ExtenderServer:
         `registry` has further metrics to serve.
         """
         self.verbs: dict[str, Callable[[memoryview], object]] = {
-            "filter": lambda body: scheduling.filter(read_args(body)),
-            "prioritize": lambda body: scheduling.prioritize(read_args(body)),
+            "filter": lambda body: scheduling.filter(read_args(body, scheduling.known_names)),
+            "prioritize": lambda body: scheduling.prioritize(read_args(body, scheduling.known_names)),
             "preempt": lambda body: scheduling.preempt(read_preemption(body)),
         }
         self._max_body_bytes = max_body_bytes

@@ -41,7 +41,7 @@ from muster.groups.applications import (
 from muster.kube.store import KubeStore
 from muster.kube.writes import Writes
 from muster.model.core import Pod
-from muster.model.extender import ExtenderArgs, FilterResult, PreemptionArgs, PreemptionResult, Score
+from muster.model.extender import ExtenderArgs, FilterResult, KnownNames, PreemptionArgs, PreemptionResult, Score
 from muster.model.meta import Object, controller, key
 from muster.process.application_kinds import Kinds
 from muster.process.component import Component
@@ -167,6 +167,10 @@ class _CurrentScheduling:
     def waits(self) -> int:
         return self._service.answers.waits
 
+    @property
+    def known_names(self) -> KnownNames | None:
+        return self._service.answers.known_names
+
     def filter(self, args: ExtenderArgs) -> FilterResult:
         return self._service.answers.filter(args)
 
@@ -198,6 +202,7 @@ class StandbyScheduling:
     `custom` the names of the configured kinds (None if they are not known yet)."""
 
     reserved = waits = 0
+    known_names = None
 
     def __init__(
         self,

@@ -50,7 +50,7 @@ class Scheduler:
         return self.now
 
     def filter(self, name: str = "new", among: list[str] = NODES, of: dict[str, Any] | None = None) -> FilterResult:
-        return self.extender.filter(read_args(args(name, among, of)))
+        return self.extender.filter(read_args(args(name, among, of), self.extender.known_names))
 
     def passes(self, name: str = "new", among: list[str] = NODES, of: dict[str, Any] | None = None) -> list[str]:
         result = self.filter(name, among, of)
@@ -59,7 +59,8 @@ class Scheduler:
         return result.node_names
 
     def scores(self, name: str = "new", among: list[str] = NODES) -> dict[str, int]:
-        return {entry.host: entry.score for entry in self.extender.prioritize(read_args(args(name, among, None)))}
+        asked = read_args(args(name, among, None), self.extender.known_names)
+        return {entry.host: entry.score for entry in self.extender.prioritize(asked)}
 
     def why(self, node: str, name: str = "new") -> str:
         text = msgspec.json.decode(self.filter(name).failed_and_unresolvable_nodes[node])
@@ -210,6 +211,8 @@ def test_nodes_that_come_change_and_go_are_answered_as_they_are_now() -> None:
     assert scheduler.passes(among=among) == HANGZHOU
     scheduler.store.create(city_node("node-f", "hangzhou"))
     assert scheduler.passes(among=among) == [*HANGZHOU, "node-f"]
+    assert scheduler.extender.known_names is not None
+    assert scheduler.extender.known_names.read(msgspec.Raw(b'["node-f"]')) == ["node-f"]
     scheduler.store.patch(Node, "node-a", {"metadata": {"labels": {"location": "beijing"}}})
     scheduler.store.patch(Node, "node-b", {"metadata": {"labels": {"location": "elsewhere"}}})
     assert scheduler.passes(among=among) == ["node-f"]
