@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 from typing import Any
 
 from hypothesis import given
@@ -14,11 +15,12 @@ from muster.config.types import Config
 from muster.cycle.scheduler import Scheduler
 from muster.engine.core.hooks import Effect
 from muster.engine.core.plan import Plan
+from muster.engine.core.reading import PREEMPTABLE
 from muster.engine.core.state import State
 from muster.engine.evictions.promises import PromiseRecord
 from muster.model.core import Node, Pod
-from muster.model.meta import Object, key
-from strategies.clusters import GROUP, NOW, Cluster, clusters, state_of
+from muster.model.meta import Object, key, timestamp
+from strategies.clusters import GROUP, NOW, Cluster, clusters, crowds, state_of
 from strategies.configurations import configurations
 from strategies.profiles import examples
 
@@ -142,6 +144,49 @@ def test_pods_that_change_together_are_read_as_if_one_by_one(
     state.upsert_pods(pods)
     kept = {key(one): one for one in there if isinstance(one, Pod)} | pods
     assert picture(state) == picture(state_of([*(one for one in there if not isinstance(one, Pod)), *kept.values()]))
+
+
+def moved(dice: random.Random, pod: Pod) -> Pod:
+    """Mostly a change of the node and the status alone, which keeps the task; sometimes one more."""
+    meta, spec, status = pod.metadata, pod.spec, pod.status
+    status = replace(
+        status, phase=dice.choice(["Pending", "Running", "Succeeded"]), start_time=dice.choice([None, timestamp(NOW)]),
+        nominated_node_name=dice.choice(["", "n0"]),
+    )  # fmt: skip
+    spec = replace(spec, node_name=dice.choice([spec.node_name, "", "n0", "n1", "gone"]))
+    more = dice.randrange(12)
+    if more == 0:
+        meta = replace(meta, labels={**meta.labels, "app": dice.choice("ab")})
+    elif more == 1:
+        meta = replace(meta, annotations={**meta.annotations, PREEMPTABLE: dice.choice(["true", "false"])})
+    elif more == 2:
+        meta = replace(meta, deletion_timestamp=timestamp(NOW))
+    elif more == 3:
+        meta = replace(meta, uid=f"{meta.name}-{dice.random()}", creation_timestamp=timestamp(NOW))
+    elif more == 4:
+        spec = replace(spec, priority=dice.choice([3, None]))
+    return replace(pod, metadata=meta, spec=spec, status=status)
+
+
+@given(crowds(), st.integers(0, 2**32))
+@examples(200)
+def test_pods_that_move_are_read_as_afresh(cluster: Cluster, seed: int) -> None:
+    dice, state = random.Random(seed), cluster.state()
+    state.census.update(state)
+    there = {(type(o).__name__, key(o)): o for o in cluster.objects}
+    pods = [at for at, one in there.items() if isinstance(one, Pod)]
+    for kind, name in dice.choices(pods, k=40) if pods else ():
+        pod = there[kind, name]
+        assert isinstance(pod, Pod)
+        task = state.tasks.get(name)
+        if task is not None and dice.random() < 0.2:
+            task.preemptable, task.gated = False, True  # as back-offs mark it for a cycle
+        there[kind, name] = changed_pod = moved(dice, pod)
+        state.upsert(kind, name, changed_pod)
+    left = {name for name, task in state.tasks.items() if task.gated}
+    for name in left:
+        state.upsert("Pod", name, state.tasks[name].pod)
+    assert picture(state) == picture(state_of(list(there.values())))
 
 
 @given(histories(), configurations())

@@ -29,7 +29,7 @@ class BudgetProtection:
         self._budgets_of: dict[str, list[str]] = {}  # pod → the budgets that cover it
         self._pods_of: dict[str, dict[str, None]] = {}  # budget → the pods that it covers
         self._counts: dict[str, BudgetCount] = {}  # of this cycle
-        self._marked: dict[str, Task] = {}
+        self._marked: set[str] = set()
 
     def mark(self, state: State) -> None:
         """Marks the pods that may not be evicted now, and unmarks the others."""
@@ -41,7 +41,7 @@ class BudgetProtection:
             task = state.tasks.get(key)
             self._cover(key, () if task is None else self._index.covering(task.namespace, task.labels))
             if task is None:
-                self._marked.pop(key, None)
+                self._marked.discard(key)
         self._counts = {}
         for key in self._without_status():
             changed.update(self._pods_of.get(key, {}))
@@ -78,14 +78,14 @@ class BudgetProtection:
             self._pods_of.setdefault(key, {})[pod] = None
 
     def _mark(self, state: State, task: Task) -> None:
-        marked = self._marked.get(task.key) is task
         if task.pod.spec.node_name and self._is_protected(state, task):
-            if not marked:
-                self._marked[task.key] = task
+            if task.preemptable:  # also if it was read again since it was marked
+                self._marked.add(task.key)
                 task.preemptable = False
                 if task.job is not None:
                     task.job.mark_changed()
-        elif self._marked.pop(task.key, None) is not None and marked:
+        elif task.key in self._marked:
+            self._marked.discard(task.key)
             state.upsert("Pod", task.key, task.pod)  # read again, with its annotations
 
     def _is_protected(self, state: State, task: Task) -> bool:

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
+from muster.engine.core.moved_pods import reads_equal
 from muster.engine.core.plan import Plan
 from muster.engine.core.podgroups import OWNING, groups_of
-from muster.engine.core.reading import reads_equal
 from muster.engine.core.state import State
 from muster.model.batch import APPLICATION_KINDS
 from muster.model.collector import collector_paused

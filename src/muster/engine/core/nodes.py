@@ -312,6 +312,11 @@ class Nodes:
                 delta[size : 2 * size] = 0  # its resources are already being released
             self.changes[self._add(delta, nodes, sign)] += 1
 
+    def touch(self, node: int) -> None:
+        """A pod on the node changed in nothing that the columns have."""
+        self.log.append(node)
+        self.changes[node] += 1
+
     def _add(self, delta: Vector, nodes: Sequence[int], sign: int) -> list[int]:
         """Adds a delta to the columns of nodes, of which one may be named several times; returns the nodes."""
         if len(nodes) == 1:

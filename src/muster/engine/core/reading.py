@@ -42,10 +42,7 @@ def read_task(
         job, priority = None, priority_of(pod, classes)
         notes, labels = meta.annotations, meta.labels
         role = notes.get(ROLE) or labels.get(ROLE, "")
-        flag = notes.get(PREEMPTABLE, labels.get(PREEMPTABLE))
-        preemptable = flag is None or flag in _TRUE  # Volcano: what cannot be parsed is false
-        # A pod behind the queue's gate is placed as if the gate were open: it counts against the queue.
-        gated = bool(spec.scheduling_gates) and not waits_for_queue(pod)
+        preemptable, gated = is_preemptable(pod), is_gated(pod)
     node = rank.get(spec.node_name, -1) if spec.node_name else -1
     return Task(
         pod, key, meta.namespace or "default", shape, status_of(pod), node, seconds(meta.creation_timestamp),
@@ -65,21 +62,19 @@ def _equal(pod: Pod, other: Pod) -> bool:
     )
 
 
-def reads_equal(one: Pod, other: Pod) -> bool:
-    """Returns whether two states of a pod give the same task, in the same job."""
-    a, b = one.metadata, other.metadata
-    return (
-        a.uid == b.uid
-        and (status_of(one), is_terminating(one)) == (status_of(other), is_terminating(other))
-        and one.status.nominated_node_name == other.status.nominated_node_name
-        # Among equal victims the one that started last is evicted.
-        and one.status.start_time == other.status.start_time
-        and a.labels == b.labels
-        and a.annotations == b.annotations
-        and a.owner_references == b.owner_references
-        and a.creation_timestamp == b.creation_timestamp
-        and one.spec == other.spec
-    )
+def is_preemptable(pod: Pod) -> bool:
+    """Returns whether the pod's annotation or label allows its eviction."""
+    meta = pod.metadata
+    flag = meta.annotations.get(PREEMPTABLE, meta.labels.get(PREEMPTABLE))
+    return flag is None or flag in _TRUE  # Volcano: what cannot be parsed is false
+
+
+def is_gated(pod: Pod) -> bool:
+    """Returns whether a scheduling gate keeps the pod pending.
+
+    A pod behind the queue's gate is placed as if the gate were open: it counts against the queue.
+    """
+    return bool(pod.spec.scheduling_gates) and not waits_for_queue(pod)
 
 
 def waits_for_queue(pod: Pod) -> bool:

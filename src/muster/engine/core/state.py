@@ -15,6 +15,7 @@ from muster.engine.core.described_owners import DescribedOwners
 from muster.engine.core.hooks import Reason
 from muster.engine.core.job_changes import JobChanges, JobsByName
 from muster.engine.core.jobs import ON_NODE, Job, Queue, Shapes, Status, Tally, Task, tally_all
+from muster.engine.core.moved_pods import keeps_job, move_task
 from muster.engine.core.native_changes import NativeChanges
 from muster.engine.core.native_groups import WORKLOADS, group_of, job_of, object_of, root_jobs
 from muster.engine.core.nodes import Nodes
@@ -112,7 +113,11 @@ class State:
     def upsert(self, kind: str, key: str, object: Object) -> None:
         """An object came or changed."""
         if isinstance(object, Pod):
-            self.upsert_pods({key: object})
+            task = self.tasks.get(key)
+            if task is not None and keeps_job(task, object, self.objects["PodGroup"]):
+                move_task(task, object, self.nodes, self.changed_pods.values())
+            else:
+                self.upsert_pods({key: object})
         elif isinstance(object, Node):
             if self._new_nodes is None and key in self.nodes.rank:
                 self.nodes.replace(object)
@@ -144,7 +149,7 @@ class State:
         for key in stale:
             self._read_native_job(key)
         for key in homeless:
-            self.upsert("Pod", key, self.tasks[key].pod)
+            self.upsert_pods({key: self.tasks[key].pod})
         for key in self._regrouped:
             if key in self.jobs and key not in self.objects["PodGroup"]:
                 self._read_job(self.jobs[key])
@@ -153,12 +158,9 @@ class State:
             return
         nodes, self._new_nodes = self._new_nodes, None
         self.nodes = Nodes(self.axis, nodes.values())
-        on_nodes = []
         for task in self.tasks.values():
             task.node = self.nodes.rank.get(task.pod.spec.node_name, -1)
-            if task.node >= 0 and task.status in ON_NODE:
-                on_nodes.append(task)
-        self.nodes.observe(on_nodes, 1)
+        self.nodes.observe((t for t in self.tasks.values() if t.node >= 0 and t.status in ON_NODE), 1)
 
     def _node_set(self) -> dict[str, Node]:
         if self._new_nodes is None:
@@ -215,8 +217,7 @@ class State:
         self._regrouped.update({job.key: None for job in jobs if job is not None})
 
     def _group_again(self, pods: Iterable[str]) -> None:
-        for name in filter(self.tasks.__contains__, pods):
-            self.upsert("Pod", name, self.tasks[name].pod)
+        self.upsert_pods({name: self.tasks[name].pod for name in pods if name in self.tasks})
 
     # --- jobs and queues
 
@@ -285,7 +286,7 @@ class State:
         # Pods that do not name it yet may be in it, too: it can be the group in memory, written.
         for member in dict.fromkeys((*self._without_group.get(key, ()), *(job.tasks if job is not None else ()))):
             if member.startswith(f"{namespace}/"):
-                self.upsert("Pod", member, self.tasks[member].pod)
+                self.upsert_pods({member: self.tasks[member].pod})
 
     def _read_native_job(self, key: str) -> Job | None:
         """Reads the job of a native group; removes it if there is no such group any more."""

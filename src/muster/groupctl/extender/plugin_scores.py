@@ -41,7 +41,8 @@ class PluginScores:
         """Returns the refusals and the scores of the plugins by node."""
         self._follow()
         name = key(pod)
-        known = self._state.tasks.get(name)
+        task = self._state.tasks.get(name)
+        known = None if task is None else task.pod
         # The pod is decided as if it were muster's, and a pod of a request has no node.
         spec = replace(pod.spec, node_name="", scheduler_name=OURS)
         self._state.upsert("Pod", name, replace(pod, spec=spec))
@@ -51,7 +52,7 @@ class PluginScores:
             if known is None:
                 self._state.remove("Pod", name)
             else:
-                self._state.upsert("Pod", name, known.pod)
+                self._state.upsert("Pod", name, known)
 
     def _answer(self, name: str) -> tuple[Refusals, dict[str, float]]:
         state = self._state
