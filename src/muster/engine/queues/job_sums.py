@@ -25,7 +25,8 @@ class JobSums:
     """Sums over the jobs of each queue that are kept from one cycle to the next: only jobs that changed count again.
 
     `parts` gives what a job adds to each sum; it may read everything that changes the job's generation. Unless it
-    `reads_nodes`, plain pods of one class and status add the same, and are counted together.
+    `reads_nodes`, plain pods add the same if their requests, minimum, phase, status and gate are equal (the minimum
+    follows from the request and the number of members), and are counted together.
     """
 
     def __init__(self, parts: Callable[[Job], tuple[Mapping[str, int], ...]], *, reads_nodes: bool = False) -> None:
@@ -51,13 +52,12 @@ class JobSums:
             job = jobs.get(key)
             if job is None or job.queue is None:
                 continue
-            pod_class = job.plain_class
-            if pod_class is None or self._reads_nodes:
+            if job.plain_class is None or self._reads_nodes:
                 found = self._count(job)
                 touched[found] = None
             else:
                 (task,) = job.tasks.values()
-                same = pod_class, job.phase, task.status
+                same = task.shape, job.queue_name, job.min_available, job.phase, task.status, task.gated
                 known = together.get(same)
                 if known is None:
                     known = together[same] = self._count(job)
