@@ -105,7 +105,7 @@ def test_rounds_are_drawn() -> None:
     @given(elastic_jobs(), TURNS)
     @examples(400)
     def run(drawn: Cluster, config: Config) -> None:
-        with patch("muster.engine.core.session.single_job_classes", lambda *of: {}):
+        with patch("muster.engine.core.session.classify_single_jobs", lambda *of: None):
             together.append(decided(drawn, config, together=True)[3])
 
     run()

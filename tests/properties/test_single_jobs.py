@@ -30,11 +30,11 @@ def decided(cluster: Cluster, config: Config, *, together: bool, reasons: bool =
     answers: list[Answers] = []
 
     def look(session: Session) -> None:
-        assert together or not session.single_classes
+        assert together or all(job.single_class is None for job in session.active.values())
         answers.append(all_answers(session))
 
-    known = session_module.single_job_classes if together else lambda *of: {}
-    with patch.object(session_module, "single_job_classes", known):
+    classify = session_module.classify_single_jobs if together else lambda *of: None
+    with patch.object(session_module, "classify_single_jobs", classify):
         plan = Scheduler(config).cycle(cluster.state(), NOW, look=look, reasons=reasons)
     return asdict(plan), [list(plan.binds), list(plan.pipelined), [e.pod for e in plan.evictions]], answers[0]
 
@@ -68,7 +68,7 @@ def test_explanations(cluster: Cluster, config: Config) -> None:
     pods = sorted(key for key in waiting if key.startswith("d/p"))
     for pod in pods[:1] + pods[-1:]:
         together = explain(Scheduler(config), objects, NOW, ("muster", "volcano"), pod)
-        with patch.object(session_module, "single_job_classes", lambda *of: {}):
+        with patch.object(session_module, "classify_single_jobs", lambda *of: None):
             assert explain(Scheduler(config), objects, NOW, ("muster", "volcano"), pod) == together
 
 
@@ -84,8 +84,8 @@ def test_runs_are_drawn() -> None:
     def run(cluster: Cluster, config: Config) -> None:
         def look(session: Session) -> None:
             sizes.update(move.task.best_effort for move in session.committed if move.several_jobs)
-            classes = Counter(c for c in session.single_classes.values() if c.status == Status.RELEASING)
-            terminating.extend(count for count in classes.values() if count > 1)
+            classes = Counter(job.single_class for job in session.active.values())
+            terminating.extend(n for c, n in classes.items() if n > 1 and c and c.status == Status.RELEASING)
 
         Scheduler(config).cycle(cluster.state(), NOW, look=look)
 

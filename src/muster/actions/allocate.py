@@ -47,7 +47,7 @@ def run(session: Session) -> None:
             waiting[job.key] = session.in_order(candidates(job))
         tasks = waiting[job.key]
         before = len(session.committed), len(session.reserved)
-        if job.key in session.single_classes:
+        if job.single_class is not None:
             ready = serve_singles(session, jobs, queue, job, tasks)
         elif session.explains and jobs.of(queue).stands_for_class(job):
             ready = serve_class(session, jobs, queue, job, tasks)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cmp_to_key
+from itertools import chain
 
 from muster.actions.allocate import equal_run
 from muster.engine.core.hooks import NodeSet
-from muster.engine.core.jobs import Job, Task
+from muster.engine.core.jobs import Job, Status, Task
 from muster.engine.core.nodes import MoveKind
-from muster.engine.core.session import Session, candidates
+from muster.engine.core.session import Session
 from muster.engine.core.single_jobs import runs_of_class, single_task
 from muster.engine.core.statement import Move, Statement, revert
 from muster.engine.placement.answers import Answers
@@ -22,22 +23,21 @@ from muster.engine.placement.node_sets import divide_nodes
 from muster.engine.placement.trace import fit_error
 
 NAME = "backfill"
+_PENDING, _PIPELINED = int(Status.PENDING), int(Status.PIPELINED)  # looked up for every job in every cycle
 
 
 def run(session: Session) -> None:
     waiting = _waiting(session)
-    busy = {session.jobs[key].queue_name for key in waiting}
-    queues = [queue for name, queue in session.queues.items() if name in busy]
-    jobs = [
-        job
-        for queue in sorted(queues, key=cmp_to_key(session.queue_cmp))
-        for job in sorted((queue.jobs[key] for key in waiting if key in queue.jobs), key=session.job_key)
-    ]
+    by_queue: dict[str, list[Job]] = {}
+    for job in waiting:
+        by_queue.setdefault(job.queue_name, []).append(job)
+    queues = [queue for name, queue in session.queues.items() if name in by_queue]
     answers: dict[int, Answers] = {}
-    for run in runs_of_class(session.single_classes, jobs):
+    in_order = [session.in_job_order(by_queue[q.name]) for q in sorted(queues, key=cmp_to_key(session.queue_cmp))]
+    for run in runs_of_class(list(chain.from_iterable(in_order))):
         if len(run) == 1 or not _place_singles(session, run, answers):
             for job in run:
-                _place(session, job, waiting[job.key], answers)
+                _place(session, job, waiting[job], answers)
 
 
 def _place_singles(session: Session, jobs: Sequence[Job], answers: dict[int, Answers]) -> bool:
@@ -62,17 +62,17 @@ def _place_singles(session: Session, jobs: Sequence[Job], answers: dict[int, Ans
     return True
 
 
-def _waiting(session: Session) -> dict[str, list[Task]]:
+def _waiting(session: Session) -> dict[Job, list[Task]]:
     """Returns the pods to place per job, in task order."""
-    waiting: dict[str, list[Task]] = {}
+    waiting: dict[Job, list[Task]] = {}
     for job in session.active.values():
-        if job.is_pending or not (job.best_effort_pending or job.waiting) or session.valid(job) is not None:
+        if not (job.best_effort_pending or job.count[_PIPELINED]) or job.is_pending or session.valid(job) is not None:
             continue
-        if job.waiting:
+        if job.count[_PIPELINED]:
             _take_back(session, job)
-        tasks = [task for task in candidates(job) if task.best_effort]
+        tasks = [t for t in job.tasks.values() if t.best_effort and t.status == _PENDING and not t.gated]
         if tasks:
-            waiting[job.key] = session.in_order(tasks)
+            waiting[job] = session.in_order(tasks)
     return waiting
 
 

@@ -34,7 +34,8 @@ def run(session: Session) -> None:
             _admit_classes(session, pending.get(queue.name, []), classes[queue.name])
             continue
         blocker: Job | None = None
-        for equal in runs_of_class(session.timeless_classes, sorted(pending[queue.name], key=session.job_key)):
+        jobs = session.in_job_order(pending[queue.name])
+        for equal in runs_of_class(jobs) if session.timeless else ([job] for job in jobs):
             blocker = _admit(session, queue, equal, blocker)
 
 

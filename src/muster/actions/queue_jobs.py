@@ -84,21 +84,19 @@ class QueueJobs:
         return bool(self._back) and not (self._in_order and self._in_order[-1][0] < self._back[0][0])
 
     def run(self, job: Job) -> list[Job]:
-        """Returns the jobs of the same class that come next after a job of one pod (`single_job_classes`), and takes
+        """Returns the jobs of the same class that come next after a job of one pod (`Job.single_class`), and takes
         them out; if the job stands for a class of the backlog, the jobs of that class that come next.
         """
         waiting = self._class_of.get(job.key)
         if waiting is not None:
             return self._class_run(waiting, (job.created, job.key))
         taken: list[Job] = []
-        classes = self._session.single_classes
-        job_class = classes.get(job.key)
-        if job_class is None:
+        if job.single_class is None:
             return taken
         entries, end = self._in_order, self._next_aside((job.created, job.key))
         while entries:
             key, other = entries[-1]
-            if classes.get(other.key) is not job_class or self._next_is_back() or other.key in self._class_of:
+            if other.single_class is not job.single_class or self._next_is_back() or other.key in self._class_of:
                 break
             if end is not None and key > end:
                 break
@@ -148,7 +146,7 @@ class QueueJobs:
         while self.others_tie(job):
             back = self._next_is_back()
             other = (self._back[0] if back else self._in_order[-1])[1]
-            if other.key in self._session.single_classes or not joins(other):
+            if other.single_class is not None or not joins(other):
                 break
             taken.append(heapq.heappop(self._back) if back else self._in_order.pop())
         return taken

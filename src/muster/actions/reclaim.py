@@ -49,7 +49,7 @@ def run_by_volcano_rules(session: Session) -> None:
             queues.sort(key=cmp_to_key(session.queue_cmp), reverse=True)
         queue = queues.pop()
         overused = session.overused(queue)
-        for job in sorted(jobs[queue.name], key=session.job_key):
+        for job in session.in_job_order(jobs[queue.name]):
             if overused is None:
                 reclaim_for(session, victims, job)
             else:

@@ -13,9 +13,11 @@ from muster.engine.core.jobs import Attempt, Job, Status, Task
 from muster.engine.core.nodes import MoveKind
 from muster.engine.core.plan import Condition, Eviction, Plan, PodReason
 from muster.engine.core.session import Session
+from muster.engine.core.single_jobs import SingleJobClass
 from muster.engine.placement.trace import fit_error
 
 _UNBOUND = (Status.PENDING, Status.PIPELINED, Status.ALLOCATED)
+_IS_UNBOUND = [status in _UNBOUND for status in Status]
 # Codes of a pod that could start if another pod of its group could: they are not the cause of the group's wait.
 FOLLOWS = ("pipelined", "gang")
 _KEY = attrgetter("key")
@@ -57,7 +59,9 @@ def plan_of(session: Session) -> Plan:
         return plan
     for cls in session.waiting_classes(pending=False):
         jobs.add_class(cls)
-    for job in {**session.state.unsettled.since_update(session.state.changes), **session.active}.values():
+    found = session.state.unsettled.since_update(session.state.changes)
+    found |= session.active
+    for job in found.values():
         jobs.add(job)
     for key in session.state.objects["PodGroup"]:
         settled = session.state.jobs.get(key)
@@ -69,14 +73,14 @@ def plan_of(session: Session) -> Plan:
 
 
 def _bound(session: Session) -> dict[str, int]:
-    """Returns the number of pods without a binding that the plan binds, per job."""
+    """Returns the number of pods without a binding that the plan binds, per job that has no class."""
     bound: dict[str, int] = {}
     for move in session.committed:
         if move.kind == MoveKind.ALLOCATE or (move.kind == MoveKind.EVICT and move.previous_status in _UNBOUND):
             sign = 1 if move.kind == MoveKind.ALLOCATE else -1
             count = 1 if move.several_jobs else len(move.tasks)
             for task in move.tasks if move.several_jobs else move.tasks[:1]:
-                if task.job is not None:
+                if task.job is not None and task.job.single_class is None:
                     bound[task.job.key] = bound.get(task.job.key, 0) + sign * count
     return bound
 
@@ -115,33 +119,65 @@ class PlannedJobs:
     def __init__(self, session: Session, plan: Plan) -> None:
         self._session = session
         self._plan = plan
+        self._groups = session.state.objects["PodGroup"]
         self._bound = _bound(session)
-        # What jobs of one pod have in common (`single_jobs`) → whether they are ready, and their phase
+        # Of jobs of one class: what they have in common → what `_at_close` says; what happened to them → why they wait
         self._known: dict[tuple[object, ...], tuple[bool, str]] = {}
+        self._causes: dict[tuple[object, ...], Cause] = {}
 
     def add(self, job: Job) -> None:
-        session, plan, count = self._session, self._plan, job.count
+        if job.single_class is not None:
+            self._add_single(job, job.single_class)
+            return
+        plan, count = self._plan, job.count
         unbound = count[_PENDING] + count[_PIPELINED] + count[_ALLOCATED]
         waiting = [] if unbound == self._bound.get(job.key, 0) else [
             t for t in job.tasks.values()
-            if t.status in _UNBOUND and t.key not in plan.binds
+            if _IS_UNBOUND[t.status] and t.key not in plan.binds
         ]  # fmt: skip
-        job_class = session.single_classes.get(job.key)
-        if job_class is None:
-            ready, phase = self._at_close(job, bool(waiting))
-        else:
-            (task,) = job.tasks.values()
-            same = job_class, task.status, job.phase, bool(waiting)
-            known = self._known.get(same)
-            if known is None:
-                known = self._known[same] = self._at_close(job, bool(waiting))
-            ready, phase = known
-        if session.explains:
-            _report(session, job, plan, waiting, ready)
-        if phase != session.phases.get(job.key, job.phase):
+        ready, phase = self._at_close(job, bool(waiting))
+        if self._session.explains:
+            _report(self._session, job, plan, waiting, ready)
+        if phase != self._session.phases.get(job.key, job.phase):
             plan.phases[job.key] = phase
         elif ready and not unbound and not job.is_pending:
             job.settled = job.generation
+
+    def _add_single(self, job: Job, job_class: SingleJobClass) -> None:
+        """The same for a job of one pod that has a class."""
+        plan, key = self._plan, job.key
+        (task,) = job.tasks.values()
+        unbound = _IS_UNBOUND[task.status]
+        waits = unbound and task.key not in plan.binds
+        same = job_class, task.status, job.phase, waits
+        known = self._known.get(same)
+        if known is None:
+            known = self._known[same] = self._at_close(job, waits)
+        ready, phase = known
+        if self._session.explains:
+            if waits:
+                self._report_single(job, task, ready, same)
+            elif ready and key in self._groups:
+                plan.conditions[key] = _READY
+        if phase != job_class.phase:
+            plan.phases[key] = phase
+        elif ready and not unbound and not job.is_pending:
+            job.settled = job.generation
+
+    def _report_single(self, job: Job, task: Task, ready: bool, same: tuple[object, ...]) -> None:
+        """Adds the reason of the job's pod: the same for all jobs of a class to which the same happened."""
+        plan, attempt, key = self._plan, job.attempt, task.key
+        happened = (
+            *same, plan.pipelined.get(key), id(attempt.refusal), attempt.unfit.get(key), key in attempt.over_quota,
+            attempt.would_fit.get(key), attempt.divided,
+        )  # fmt: skip
+        cause = self._causes.get(happened)
+        if cause is None:
+            gang = "" if ready else gang_line(job, [task])
+            cause = self._causes[happened] = _cause(self._session, job, task, plan, gang, is_gang=False)
+        plan.reasons[key] = cause.reason
+        if cause.gang:
+            plan.conditions[job.key] = Condition.unschedulable(cause.gang, key, cause.why)
 
     def add_class(self, cls: JobClass) -> None:
         """Adds the jobs of a class, which wait in their phase. Those that were taken out of it are added by `add`."""

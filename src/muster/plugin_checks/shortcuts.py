@@ -22,6 +22,7 @@ from muster.actions.victim_pool import VictimPool
 from muster.cycle.scheduler import Scheduler
 from muster.engine.core import session as session_module
 from muster.engine.core.hooks import NodeSet
+from muster.engine.core.job_order import JobKeys
 from muster.engine.core.jobs import Task
 from muster.engine.core.plan import Plan
 from muster.engine.core.session import Session
@@ -82,7 +83,7 @@ def with_shortcuts() -> Iterator[None]:
 
 @contextmanager
 def without_shortcuts() -> Iterator[None]:
-    made, place, job_key = Placement.__init__, Placement.place, Session.job_key
+    made, place = Placement.__init__, Placement.place
 
     def uncached(self: Placement, session: Session) -> None:
         made(self, session)
@@ -93,10 +94,6 @@ def without_shortcuts() -> Iterator[None]:
             if not place(self, statement, [task], within):
                 return done
         return len(tasks)
-
-    def fresh(self: Session, job: Any, *, plugins_only: bool = False) -> tuple[object, ...]:
-        self._job_keys.clear()
-        return job_key(self, job, plugins_only=plugins_only)
 
     def everywhere(self: Victims) -> Any:
         return np.ones(len(self.session.state.nodes), np.bool_)
@@ -117,8 +114,8 @@ def without_shortcuts() -> Iterator[None]:
         patch.object(allocate, "run_of", lambda session, tasks, at, most: [tasks[at]]),
         patch.object(allocate, "serve_round", lambda *of: False),
         patch.object(Signatures, "_signers_of", lambda self, shape: self._all_signers),  # about every pod
-        patch.object(Session, "job_key", fresh),
-        patch.object(session_module, "single_job_classes", lambda *of: {}),
+        patch.object(JobKeys, "of", JobKeys._ask),
+        patch.object(session_module, "classify_single_jobs", lambda *of: None),
         patch.object(Victims, "_promising", everywhere),
         patch.object(Victims, "exhausted", nobody),
         patch.object(Claims, "_claim_class", lambda self, *of: None),  # every claim is tried

@@ -1,6 +1,6 @@
 """The jobs that wait for nodes, in the order in which the scheduler serves them, and the shares of their queues.
 
-The order is the session's own: queues by `QueueTree`, jobs by `Session.job_key`. The reasons are those of
+The order is the session's own: queues by `QueueTree`, jobs by `Session.in_job_order`. The reasons are those of
 the next cycle.
 """
 
@@ -125,7 +125,7 @@ def _served_order(session: Session, jobs: Iterable[Job]) -> list[Job]:
     order: list[Job] = []
     queues = QueueTree(session, [session.queues[name] for name in by_queue])
     while (queue := queues.pop()) is not None:
-        order += sorted(by_queue[queue.name], key=session.job_key)
+        order += session.in_job_order(by_queue[queue.name])
     return order
 
 

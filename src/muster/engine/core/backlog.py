@@ -8,7 +8,7 @@ plain pods are in classes, because the pods of a gang have different reasons.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Container, Hashable, Iterator, Mapping
+from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -78,6 +78,20 @@ class Backlog:
 
     def __contains__(self, key: str) -> bool:
         return key in self._of
+
+    def follow(
+        self, changed: Iterable[Job], jobs: Mapping[str, Job], groups: Mapping[str, Object], found: dict[str, Job]
+    ) -> None:
+        """Puts the jobs that wait into their classes, and removes them from `found`."""
+        phases, known = self.phases, self._of
+        for job in changed:
+            if job.phase not in phases and job.key not in known:
+                continue
+            if jobs.get(job.key) is not job:
+                if job.key not in jobs:
+                    self.discard(job.key)
+            elif self.place(job, groups):
+                found.pop(job.key, None)
 
     def place(self, job: Job, groups: Mapping[str, Object]) -> bool:
         """Puts a job that came or changed into its class; returns whether it has one."""

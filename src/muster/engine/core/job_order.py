@@ -2,43 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cmp_to_key
 from typing import TYPE_CHECKING
 
 from muster.engine.core.jobs import Job, Task
-from muster.engine.core.single_jobs import SingleJobClass
 
 if TYPE_CHECKING:
     from muster.engine.core.hooks import JobOrder, TaskOrder
 
 
 class JobKeys:
-    """`classes`: jobs of one pod that get the same answers (`single_jobs`)."""
+    """`timeless`: whether jobs of one class (`single_jobs`) get the same answers."""
 
-    def __init__(self, plugins: Sequence[JobOrder], classes: Mapping[str, SingleJobClass]) -> None:
+    def __init__(self, plugins: Sequence[JobOrder], *, timeless: bool) -> None:
         self._plugins = plugins
-        self._classes = classes
-        self._of_class: dict[SingleJobClass, tuple[float, ...]] = {}
+        self._timeless = timeless
         self._of_job: dict[str, tuple[int, tuple[float, ...]]] = {}  # job → its generation, its key
 
     def of(self, job: Job) -> tuple[float, ...]:
         """Returns the answers of the plugins, in their order."""
-        job_class = self._classes.get(job.key)
-        if job_class is not None and job.count[job_class.status]:
-            found = self._of_class.get(job_class)
+        job_class = job.single_class
+        if job_class is not None and self._timeless and job.count[job_class.status]:
+            found = job_class.job_key
             if found is None:
-                found = self._of_class[job_class] = self._ask(job)
+                found = job_class.job_key = self._ask(job)
             return found
         known = self._of_job.get(job.key)
         if known is None or known[0] != job.generation:
             known = self._of_job[job.key] = job.generation, self._ask(job)
         return known[1]
-
-    def clear(self) -> None:
-        """Asks for every key again."""
-        self._of_class.clear()
-        self._of_job.clear()
 
     def _ask(self, job: Job) -> tuple[float, ...]:
         return tuple([plugin.job_key(job) for plugin in self._plugins])

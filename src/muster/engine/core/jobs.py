@@ -29,6 +29,7 @@ from muster.model.scheduling import Queue as QueueObject
 
 if TYPE_CHECKING:
     from muster.engine.core.plain_pods import PlainPodClass
+    from muster.engine.core.single_jobs import SingleJobClass
 
 
 class Status(IntEnum):
@@ -198,7 +199,7 @@ class Job:
         "allocated", "attempt", "best_effort_pending", "changes", "count", "created", "disrupted_whole", "generation",
         "group", "has_priority_class", "key", "min_available", "min_resources", "name", "namespace", "native",
         "never_preempts", "phase", "plain_class", "priority", "queue", "queue_name", "ready", "roles", "settled",
-        "shown", "tasks", "total",
+        "shown", "single_class", "tasks", "total",
     )  # fmt: skip
 
     def __init__(self, key: str, group: PodGroup, created: float) -> None:
@@ -208,6 +209,7 @@ class Job:
         self.namespace, _, self.name = self.shown.partition("/")
         self.group = group
         self.plain_class: PlainPodClass | None = None  # of the job of a plain pod
+        self.single_class: SingleJobClass | None = None  # of a job of one pod, in a cycle
         self.created = created
         self.queue_name = "default"
         self.queue: Queue | None = None

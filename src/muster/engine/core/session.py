@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from operator import attrgetter
 from typing import TypeVar, cast
 
 from muster.config.types import Arguments, Config
@@ -42,7 +43,7 @@ from muster.engine.core.hooks import (
 from muster.engine.core.job_order import JobKeys, in_order
 from muster.engine.core.jobs import Attempt, Job, Queue, Status, Task
 from muster.engine.core.signatures import Signatures
-from muster.engine.core.single_jobs import single_job_classes
+from muster.engine.core.single_jobs import classify_single_jobs
 from muster.engine.core.state import State
 from muster.engine.core.statement import Move, Statement, revert
 from muster.engine.core.tiers import Tiers
@@ -61,6 +62,7 @@ Log = Callable[[int, Message], None]
 Measure = Callable[[str, str], AbstractContextManager[None]]
 _NOT_ADMITTED = Reason("not-admitted", "the group is not admitted")  # where no reasons are given
 _PENDING = int(Status.PENDING)  # looked up for every job in every cycle
+_KEY, _CREATED = attrgetter("key"), attrgetter("created")
 OPEN, CLOSE, ACTION = "OnSessionOpen", "OnSessionClose", "action"
 
 
@@ -102,13 +104,13 @@ class Session:
         self.taken: list[Job] = []  # jobs that were taken out of their classes
         # What happened to the jobs of a class: from which job on, and what; later entries are about younger jobs.
         self.class_attempts: dict[JobClass, list[tuple[Rank, Attempt]]] = {}
-        # Jobs of one pod → their class: see `single_job_classes`.
-        self.single_classes = single_job_classes(self.active, state.objects["PodGroup"]) if equal_answers else {}
-        # The same while all answers about jobs of a class are equal: with deadlines they depend on time.
-        self.timeless_classes = {} if self.tiers.flat(Deadlines) else self.single_classes
+        if equal_answers:
+            classify_single_jobs(self.active.values(), state.objects["PodGroup"])
+        # Whether all answers about single jobs of a class are equal: with deadlines they depend on time.
+        self.timeless = not self.tiers.flat(Deadlines)
         self.phases = {key: job.phase for key, job in self.active.items()}
         self.queues: dict[str, Queue] = dict(sorted(state.queues.items()))
-        self._signatures = Signatures(self.tiers, self.single_classes)
+        self._signatures = Signatures(self.tiers)
         self.signature, self.equal_shape = self._signatures.of, self._signatures.equal_shape
         self.node_signature = self._signatures.of_columns
         self.ledgers: list[Ledger] = []
@@ -172,7 +174,7 @@ class Session:
         self._queue_order = self.flat(QueueOrder)
         self._reordering = [p for p in self._queue_order if type(p).reorder_epoch is not QueueOrder.reorder_epoch]
         self._victim_queues = self.flat(VictimQueueOrder)
-        self._job_keys = JobKeys(self.flat(JobOrder), self.timeless_classes)
+        self._job_keys = JobKeys(self.flat(JobOrder), timeless=self.timeless)
         self._task_order = self.flat(TaskOrder)
         self._enqueue = self.tiered(JobEnqueue)
         self._pipelined = self.tiered(JobPipelined)
@@ -198,8 +200,15 @@ class Session:
         asked = self._job_keys.of(job)
         return asked if plugins_only else (*asked, job.created, job.key)
 
+    def in_job_order(self, jobs: Iterable[Job]) -> list[Job]:
+        """Returns the jobs in the order of `job_key`. Sorting by one part at a time makes no tuples."""
+        found = sorted(jobs, key=_KEY)
+        found.sort(key=_CREATED)
+        found.sort(key=self._job_keys.of)
+        return found
+
     def valid(self, job: Job) -> Reason | None:
-        job_class = self.timeless_classes.get(job.key)
+        job_class = job.single_class if self.timeless else None
         if job_class is not None and job_class.valid and job_class.holds(job):
             return None
         for plugin in self._valid:
@@ -356,7 +365,8 @@ class Session:
             revert(self, move)
         self._signatures.forget()
         for key, phase in self.phases.items():
-            self.active[key].phase = phase
+            job = self.active[key]
+            job.phase, job.single_class = phase, None
         for job in self.taken:
             job.attempt = Attempt()
 

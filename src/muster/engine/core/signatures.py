@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 
 from muster.engine.core.hooks import Plugin
 from muster.engine.core.jobs import Shape, Task
-from muster.engine.core.single_jobs import SingleJobClass
 from muster.engine.core.tiers import Tiers
 
 
@@ -14,14 +13,13 @@ class Signatures:
     """Numbers the signatures, and keeps each task's number on the task until the cycle ends.
 
     Plugins are asked once about the tasks of a shape that they do not distinguish, and once about those of a class of
-    single jobs (`classes`).
+    single jobs.
     """
 
-    def __init__(self, tiers: Tiers, classes: Mapping[str, SingleJobClass]) -> None:
+    def __init__(self, tiers: Tiers) -> None:
         self._signers = tiers.signers
         self._all_signers = list(dict.fromkeys((*tiers.signers, *tiers.cluster_signers)))
         self._signing: dict[int, list[Plugin]] = {}  # by shape
-        self._classes = classes
         self._numbers: dict[object, int] = {}
         self._of_shape: dict[int, int] = {}  # of shapes that decide the signature alone
         self._signed: list[Task] = []
@@ -30,7 +28,7 @@ class Signatures:
         found = task.signature
         if found < 0:
             found = self._of_shape.get(task.shape.id, -1)
-            job_class = self._classes.get(task.job.key) if found < 0 and task.job is not None else None
+            job_class = task.job.single_class if found < 0 and task.job is not None else None
             if job_class is not None:
                 found = job_class.signature
             if found < 0:

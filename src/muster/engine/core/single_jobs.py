@@ -7,7 +7,7 @@ packages may look at names: with one of them jobs have no classes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -20,12 +20,13 @@ _encode = msgspec.json.Encoder().encode
 
 
 class SingleJobClass:
-    """The single jobs of one class in one cycle."""
+    """The single jobs of one class in one cycle (`Job.single_class`)."""
 
-    __slots__ = ("signature", "status", "valid")
+    __slots__ = ("job_key", "phase", "signature", "status", "valid")
 
-    def __init__(self, status: Status) -> None:
-        self.status = status  # of their pods when the cycle opens
+    def __init__(self, status: Status, phase: str) -> None:
+        self.status, self.phase = status, phase  # of their pods, of the jobs, when the cycle opens
+        self.job_key: tuple[float, ...] | None = None  # of plugins; None: not known yet (`JobKeys`)
         self.signature = -1  # of their pods; −1: not known yet (`Session.signature`)
         self.valid = False  # whether it is known that they are valid (`Session.valid`)
 
@@ -34,35 +35,33 @@ class SingleJobClass:
         return job.count[self.status] > 0
 
 
-def single_job_classes(jobs: Mapping[str, Job], groups: Mapping[str, Object]) -> dict[str, SingleJobClass]:
-    """Returns the classes of those jobs that have one. `groups` are the PodGroup objects."""
-    found: dict[str, SingleJobClass] = {}
+def classify_single_jobs(jobs: Iterable[Job], groups: Mapping[str, Object]) -> None:
+    """Sets the class of those jobs that have one. `groups` are the PodGroup objects."""
     known: dict[tuple[object, ...], SingleJobClass] = {}
-    for key, job in jobs.items():
+    for job in jobs:
         if len(job.tasks) != 1 or not (job.count[_PENDING] or job.count[_RELEASING]):
             continue
         (task,) = job.tasks.values()
         plain, same = job.plain_class, None
         if plain is None:
-            if task.status == _PENDING and job.min_available <= 1 and key in groups:
+            if task.status == _PENDING and job.min_available <= 1 and job.key in groups:
                 same = _class_key(job, task)
         elif plain.together and not task.nominated:
             same = (plain, job.phase, task.status, task.node < 0)
         if same is not None:
             job_class = known.get(same)
             if job_class is None:
-                job_class = known[same] = SingleJobClass(task.status)
-            found[key] = job_class
-    return found
+                job_class = known[same] = SingleJobClass(task.status, job.phase)
+            job.single_class = job_class
 
 
-def runs_of_class(classes: Mapping[str, SingleJobClass], jobs: Sequence[Job]) -> Iterator[Sequence[Job]]:
+def runs_of_class(jobs: Sequence[Job]) -> Iterator[Sequence[Job]]:
     """Yields the jobs in their order: jobs of one class that follow each other together, every other job alone."""
     at = 0
     while at < len(jobs):
-        job_class, end = classes.get(jobs[at].key), at + 1
+        job_class, end = jobs[at].single_class, at + 1
         if job_class is not None:
-            while end < len(jobs) and classes.get(jobs[end].key) is job_class:
+            while end < len(jobs) and jobs[end].single_class is job_class:
                 end += 1
         yield jobs[at:end]
         at = end

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from muster.engine.core.backlog import Backlog
 from muster.engine.core.job_changes import JobChanges, JobReader
@@ -35,22 +35,19 @@ class UnsettledJobs:
         for job in self.jobs.values():
             job.attempt = Attempt()
         changed = self._reads.take(changes)
-        found = self.jobs
         if self._reader is not reader or changed is None:
-            self._reader = reader
+            self._reader, self.backlog = reader, None
             for job in jobs.values():
                 job.settled = 0
             changed = jobs.values()
+        if self.backlog is not None and (self.backlog.phases, self.backlog.plain) != (classes_in, plain):
+            self.jobs |= self.backlog.jobs()
             self.backlog = None
-        found.update({job.key: job for job in changed})
-        if classes_in:
-            if self.backlog is None or (self.backlog.phases, self.backlog.plain) != (classes_in, plain):
-                changed, self.backlog = jobs.values(), Backlog(classes_in, plain)
-                found.update(jobs)
-            _classify(changed, jobs, groups, found, self.backlog)
-        elif self.backlog is not None:
-            found.update(self.backlog.jobs())
-            self.backlog = None
+        if classes_in and self.backlog is None:
+            self.backlog, changed = Backlog(classes_in, plain), jobs.values()
+        found = self.jobs | {job.key: job for job in changed}
+        if self.backlog is not None:
+            self.backlog.follow(changed, jobs, groups, found)
         self.jobs = {
             key: job for key in sorted(found)
             if (job := found[key]).settled != job.generation and jobs.get(key) is job
@@ -62,22 +59,6 @@ class UnsettledJobs:
         """Returns the jobs that are not settled and not in the backlog, with those that changed since `update`."""
         found, backlog = dict(self.jobs), self.backlog
         for job in self._reads.unread(changes):
-            if backlog is None or job.key not in backlog:
+            if job.key not in found and (backlog is None or job.key not in backlog):
                 found[job.key] = job
         return found
-
-
-def _classify(
-    changed: Iterable[Job],
-    jobs: Mapping[str, Job],
-    groups: Mapping[str, Object],
-    found: dict[str, Job],
-    backlog: Backlog,
-) -> None:
-    """Puts the jobs that wait into their classes, and removes them from `found`."""
-    for job in changed:
-        if jobs.get(job.key) is not job:
-            if job.key not in jobs:
-                backlog.discard(job.key)
-        elif backlog.place(job, groups):
-            found.pop(job.key, None)

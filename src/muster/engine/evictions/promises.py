@@ -58,12 +58,12 @@ class Promises:
 
     def open(self) -> None:
         """Makes the moves of every promise that can be kept."""
-        classes, promised = self.session.single_classes, self.record.nodes
+        promised = self.record.nodes
         for key in promised:
             if key in self.session.jobs:
                 self.session.take(self.session.jobs[key])
         for job in self.session.active.values():
-            if job.key in classes and job.key not in promised:
+            if job.single_class is not None and job.key not in promised:
                 continue  # no pod of a job that has a class names a node
             nodes = self._promised(job) if job.count[Status.PENDING] else {}
             if not nodes:
@@ -232,7 +232,7 @@ class Promises:
         record.withdrawn = {
             key: task.nominated
             for job in self.session.active.values()
-            if job.key not in self.session.single_classes  # no pod of a job that has a class names a node
+            if job.single_class is None  # no pod of a job that has a class names a node
             and job.count[Status.PENDING] + job.count[Status.PIPELINED] + job.count[Status.ALLOCATED]
             for key, task in job.tasks.items()
             if task.nominated and nominations.get(key) != task.nominated

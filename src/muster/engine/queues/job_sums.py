@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from muster.engine.core.job_changes import JobReader
 from muster.engine.core.jobs import Job
@@ -41,16 +41,19 @@ class JobSums:
         changed = self._reads.take(state.changes)
         if changed is None:
             self._sums, self._counted = {}, {}
-        jobs, counted = state.jobs, self._counted
-        together: dict[object, Counted] = {}
-        touched: dict[Counted, None] = {}
-        for key in jobs if changed is None else {job.key: None for job in changed}:
-            was = counted.pop(key, None)
-            if was is not None:
-                was.times -= 1
-                touched[was] = None
-            job = jobs.get(key)
-            if job is None or job.queue is None:
+            self._add_jobs(state.jobs.values(), {})
+            return
+        counted, keys = self._counted, {job.key: None for job in changed}
+        gone = [was for key in keys if (was := counted.pop(key, None)) is not None]
+        for was in gone:
+            was.times -= 1
+        self._add_jobs([job for key in keys if (job := state.jobs.get(key)) is not None], dict.fromkeys(gone))
+
+    def _add_jobs(self, jobs: Iterable[Job], touched: dict[Counted, None]) -> None:
+        """Counts jobs, and with them what is to be counted already."""
+        counted, together = self._counted, dict[object, Counted]()
+        for job in jobs:
+            if job.queue is None:
                 continue
             if job.plain_class is None or self._reads_nodes:
                 found = self._count(job)
@@ -64,7 +67,7 @@ class JobSums:
                     touched[known] = None
                 found = known
             found.times += 1
-            counted[key] = found
+            counted[job.key] = found
         for one in touched:
             if one.times:
                 self._add(one.queue, one.parts, one.times)

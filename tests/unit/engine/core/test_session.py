@@ -153,10 +153,10 @@ def test_jobs_are_ordered_by_the_first_plugin_that_distinguishes_them_then_by_ag
     rank = {"default/a": 1.0, "default/b": 1.0, "default/c": 0.0}
     same = stub("same", JobOrder, job_key=7.0)
     session = session_of(state, same, stub("rank", JobOrder, job_key=lambda job: rank[job.key]))
-    assert [j.name for j in sorted(session.jobs.values(), key=session.job_key)] == ["c", "b", "a"]
+    assert [j.name for j in session.in_job_order(session.jobs.values())] == ["c", "b", "a"]
     assert session.job_key(of(state, "a"), plugins_only=True) == (7.0, 1.0)
     session = session_of(state, same)
-    assert [j.name for j in sorted(session.jobs.values(), key=session.job_key)] == ["b", "c", "a"]
+    assert [j.name for j in session.in_job_order(session.jobs.values())] == ["b", "c", "a"]
 
 
 def test_the_order_of_a_job_follows_what_happens_to_it() -> None:
