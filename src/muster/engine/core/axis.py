@@ -116,12 +116,12 @@ class Axis:
 
     def vector(self, amounts: Mapping[str, int]) -> Vector:
         """The amounts by row; what no node has is left out."""
-        vector = np.zeros(self.size, np.int64)
+        vector = [0] * self.size
         for name, amount in amounts.items():
             row = self.place(self.row(name))
             if row is not None:
                 vector[row] = amount
-        return vector
+        return np.array(vector, np.int64)
 
     def needs(self, amounts: Mapping[str, int]) -> list[tuple[int, int]]:
         """The keys of the resources of which there is any amount, in order, with the amounts."""

@@ -63,7 +63,8 @@ class Shape:
     """What pods of equal spec share: their request, and (through `spec`) everything a filter reads of a spec."""
 
     __slots__ = (
-        "__weakref__", "_read_at", "_shared", "_vector", "amounts", "best_effort", "id", "nonzero", "plain", "spec",
+        "__weakref__", "_read_at", "_shared", "_vector", "amounts", "best_effort", "deltas", "id", "nonzero", "plain",
+        "spec",
     )  # fmt: skip
 
     def __init__(self, id: int, spec: PodSpec, amounts: dict[str, int], nonzero: tuple[int, int]) -> None:
@@ -73,6 +74,8 @@ class Shape:
         self.nonzero = nonzero  # cpu and memory with kube-scheduler's defaults for containers that request nothing
         self.best_effort = not any(v for name, v in amounts.items() if name != "pods")
         self.plain: dict[Hashable, PlainPodClass] = {}  # the classes of its plain pods
+        # By kind of move: what one task changes in a node's column (`Nodes.delta`). Valid after `request`.
+        self.deltas: dict[int, Vector] = {}
         self._vector: Vector = np.zeros(0, np.int64)
         self._shared: tuple[str, ...] = ()
         self._read_at = -1  # the version of the axis that these are of
@@ -92,6 +95,7 @@ class Shape:
     def _read(self, axis: Axis) -> None:
         self._vector, self._shared = axis.vector(self.amounts), axis.shared(self.amounts)
         self._read_at = axis.version
+        self.deltas.clear()
 
 
 class Task(msgspec.Struct, eq=False):

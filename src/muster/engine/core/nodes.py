@@ -20,7 +20,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from operator import attrgetter
 from typing import cast
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -133,8 +132,6 @@ class Nodes:
         self.marks = np.zeros(len(self.objects), np.int64)
         self._marks: dict[tuple[int, str], int] = {}
         self._holders: dict[str, Vector] = {}
-        self._deltas: WeakKeyDictionary[Shape, dict[MoveKind, Vector]] = WeakKeyDictionary()
-        self._laid = -1  # the version of the axis that the deltas are of
         runs = list(equal_offers(self.objects))
         self._lay([amounts_ for amounts_, count in runs for _ in range(count)])
         self.offered: Rows = np.empty((axis.size, len(self.objects)), np.int64)  # what `alloc` reads, row by row
@@ -268,18 +265,12 @@ class Nodes:
 
     def delta(self, shape: Shape, kind: MoveKind) -> Vector:
         """Returns what one task of this shape changes in a node's column."""
-        if self._laid != self.axis.version:
-            self._deltas.clear()
-            self._laid = self.axis.version
-        deltas = self._deltas.get(shape)
-        if deltas is None:
-            deltas = self._deltas[shape] = {}
-        delta = deltas.get(kind)
+        request = shape.request(self.axis)
+        delta = shape.deltas.get(kind)
         if delta is None:
-            r = shape.request(self.axis)
-            idle, future_idle, used, load = _SIGNS[kind]
-            nonzero = load * np.array(shape.nonzero, np.int64)
-            delta = deltas[kind] = np.concatenate((idle * r, future_idle * r, used * r, load * r, nonzero))
+            amounts, load = request.tolist(), _SIGNS[kind][-1]
+            changes = [sign * amount for sign in _SIGNS[kind] for amount in amounts]
+            delta = shape.deltas[kind] = np.array([*changes, *(load * amount for amount in shape.nonzero)], np.int64)
         return delta
 
     def apply(self, shape: Shape, kind: MoveKind, nodes: Sequence[int], sign: int) -> None:

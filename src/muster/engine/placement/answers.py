@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from muster.engine.core.axis import SHARED
-from muster.engine.core.hooks import Batch, Bools, Floats, Index, NodeFilter, NodeScorer, Scope
+from muster.engine.core.hooks import Batch, Bools, Floats, Index, NodeFilter, NodeScorer
 from muster.engine.core.jobs import Task
 from muster.engine.core.nodes import MoveKind, Nodes, NodeView
 from muster.engine.core.shares import Share, ShareScorer, ShareStack
@@ -75,27 +75,17 @@ class ColumnAnswers:
         self.task = task
         self.shape = task.shape
         self.nodes: Nodes = placement.nodes
+        self.terms = terms = placement.task_terms(task)
         self._needs = self.nodes.axis.needs(task.shape.amounts) if fit else []
         # The amounts of the first resources, if it needs just these: cpu, memory and pods.
         firsts = [row for row, _ in self._needs] == list(range(len(self._needs))) and fit
         self._least = np.array([amount for _, amount in self._needs]).reshape(-1, 1) if firsts else None
-        answers = self._static_answers = placement.static_answers(task)  # kept alive by this reference
-        self.fixed_batch = answers.batch  # the strictest of the terms that are not asked about it each time
+        answers = terms.static_answers
         self.static, self.curable = answers.allowed, answers.curable
         self._masked, self._few = answers.masked, answers.few
         if fit:
             self._exclude_without_offer()
-
-        self.cluster_filters = placement.cluster_filters
-        self.node_filters = [term for term in placement.node_filters if self._concerns(term)]
-        # Without those that refuse only nodes without enough capacity.
-        self._further_filters = [term for term in self.node_filters if not (fit and term.capacity)]
-        # (term, its answers if they never change)
-        self._scores = [each for each in answers.scores if each[1] is not None or self._concerns(each[0])]
-        self.normalised = answers.normalised
-        for scorer, raw in self.normalised:
-            if raw is None and scorer.scope == Scope.NODE:
-                self._concerns(scorer)
+        self._further_filters = terms.filters_beyond_capacity if fit else terms.filters
         self._stack, self._parts = self._stacked(placement)
 
         self._asked = False  # has the best node been asked for?
@@ -106,15 +96,12 @@ class ColumnAnswers:
         self._column_lists = placement.column_lists
         self._asked_single = not placement.caching
         self._single_columns: SingleColumns | None = None
-        # Do nodes with equal columns have equal keys, static filters apart?
-        columns_only = all(term.columns_only and raw is None for term, raw in self._scores)
-        columns_only = columns_only and all(term.columns_only for term in self.node_filters)
-        self._node_classes = placement.node_classes if placement.caching and columns_only else None
+        self._node_classes = placement.node_classes if placement.caching and terms.columns_only else None
 
     @property
     def scored_by_columns(self) -> bool:
         """Whether a node whose columns are as before has the score that it had, normalised terms apart."""
-        return all(raw is not None or term.columns_only for term, raw in self._scores)
+        return all(raw is not None or term.columns_only for term, raw in self.terms.scores)
 
     def _exclude_without_offer(self) -> None:
         """Excludes the nodes that do not offer a resource that few nodes have: their rows have other resources."""
@@ -124,20 +111,11 @@ class ColumnAnswers:
                 self.static = self.static & (self.nodes.alloc[key] >= amount)
                 self._few = few_of(self.static)
 
-    def _concerns(self, term: NodeFilter | NodeScorer) -> bool:
-        """Returns whether the term reads anything of the task; if so, its way of batching counts."""
-        how = term.batch(self.task)
-        if how == Batch.SKIP:
-            return False
-        self.fixed_batch = max(self.fixed_batch, how)
-        return True
-
     def _stacked(self, placement: Placement) -> tuple[ShareStack, list[tuple[ShareScorer, slice] | None]]:
         """Returns the shares that scores are computed from, and which of them each score has."""
         shares: list[Share] = []
         parts: list[tuple[ShareScorer, slice] | None] = []
-        for scorer, _ in self._scores:
-            stacking = placement.share_scorers.get(scorer)
+        for stacking in self.terms.share_scorers:
             if stacking is None:
                 parts.append(None)
             else:
@@ -191,7 +169,7 @@ class ColumnAnswers:
             self._asked_single = True
             static = self.static if self._masked else None
             found = self._single_columns = single_columns(
-                self.task, self.nodes, self._column_lists, self._needs, static, self.node_filters, self._scores
+                self.task, self.nodes, self._column_lists, self._needs, static, self.terms.filters, self.terms.scores
             )
         return found
 
@@ -247,7 +225,7 @@ class ColumnAnswers:
             for row, amount in self._needs:
                 enough = account[row] >= amount
                 fits = enough if fits is None else fits & enough
-        filters = self.node_filters if now and pipelined else self._further_filters
+        filters = self.terms.filters if now and pipelined else self._further_filters
         at = view.index if fits is None else fits.nonzero()[0]
         if fits is None or 2 * len(at) > len(view):
             key = self._filtered(view, filters)
@@ -277,7 +255,7 @@ class ColumnAnswers:
         """
         total: Floats | None = None
         shares = self._stack.of(view)
-        for (scorer, raw), stacking in zip(self._scores, self._parts, strict=True):
+        for (scorer, raw), stacking in zip(self.terms.scores, self._parts, strict=True):
             if stacking is not None:
                 score = stacking[0].of_shares(self.task, shares[stacking[1]], view, fitting=fitting)
             else:
@@ -307,7 +285,7 @@ class Answers:
 
     def batch(self) -> Batch:
         """Returns how a run of such tasks may be placed now; terms of scope CLUSTER are asked each time."""
-        how = self.columns.fixed_batch
+        how = self.columns.terms.batch
         task = self.task
         concerned: list[int] = []
         for i, term in enumerate(self._cluster_terms):
@@ -323,13 +301,13 @@ class Answers:
         """Returns whether the key decides alone: no term of scope CLUSTER concerns the task, as `batch` found, and no
         score is normalised.
         """
-        cluster_scorers = len(self._cluster_terms) - len(self.columns.cluster_filters)
-        return not self._concerned and len(self.columns.normalised) == cluster_scorers
+        cluster_scorers = len(self._cluster_terms) - len(self.placement.cluster_filters)
+        return not self._concerned and len(self.columns.terms.normalised) == cluster_scorers
 
     @property
     def scored_by_other_nodes(self) -> bool:
         """Returns whether a score of scope CLUSTER concerns the task, as `batch` found."""
-        return bool(self._concerned) and self._concerned[-1] >= len(self.columns.cluster_filters)
+        return bool(self._concerned) and self._concerned[-1] >= len(self.placement.cluster_filters)
 
     def by_class(self) -> ClassAnswers | None:
         """Returns the answers per node class with the terms that concern the task, as `batch` found, if possible."""
@@ -341,7 +319,7 @@ class Answers:
 
     def _classify(self, concerned: Sequence[int]) -> ClassAnswers | None:
         terms = [self._cluster_terms[i] for i in concerned]
-        if not self.placement.caching or any(raw is not None for _, raw in self.columns.normalised):
+        if not self.placement.caching or any(raw is not None for _, raw in self.columns.terms.normalised):
             return None
         class_keys = [found for term in terms if (found := term.class_key(self.task)) is not None]
         if not terms or len(class_keys) < len(terms):
@@ -353,8 +331,8 @@ class Answers:
 
     def moving_filters(self) -> Iterator[NodeFilter]:
         """Yields the filters that concern the task now and whose answers may change within a cycle."""
-        yield from self.columns.node_filters
-        for term in self.columns.cluster_filters:
+        yield from self.columns.terms.filters
+        for term in self.placement.cluster_filters:
             if term.batch(self.task) != Batch.SKIP:
                 yield term
 
@@ -364,7 +342,7 @@ class Answers:
     def key(self, kind: MoveKind) -> Floats:
         """Returns per node the sum of the scores that are not normalised, or −inf where the task does not fit."""
         key = self.columns.key(kind)
-        for term in self.columns.cluster_filters:
+        for term in self.placement.cluster_filters:
             if term.batch(self.task) != Batch.SKIP:
                 view = self.nodes.everything()
                 view.kind = kind
@@ -375,11 +353,12 @@ class Answers:
     @property
     def normalises(self) -> bool:
         """Returns whether a score term is not part of the key."""
-        return any(raw is not None or scorer.batch(self.task) != Batch.SKIP for scorer, raw in self.columns.normalised)
+        normalised = self.columns.terms.normalised
+        return any(raw is not None or scorer.batch(self.task) != Batch.SKIP for scorer, raw in normalised)
 
     def normalised(self) -> Iterator[tuple[NodeScorer, Floats]]:
         """Yields the terms that are not part of the key: normalised terms and terms of scope CLUSTER."""
-        for scorer, raw in self.columns.normalised:
+        for scorer, raw in self.columns.terms.normalised:
             if raw is None:
                 if scorer.batch(self.task) == Batch.SKIP:
                     continue

@@ -26,6 +26,7 @@ from muster.engine.placement.class_answers import FixedClasses
 from muster.engine.placement.node_classes import NodeClasses
 from muster.engine.placement.single_columns import ColumnLists
 from muster.engine.placement.static_answers import StaticAnswers
+from muster.engine.placement.task_terms import TaskTerms
 
 if TYPE_CHECKING:
     from muster.engine.core.session import Session
@@ -48,7 +49,8 @@ class Placement:
         self.caching = True  # off only in tests: cache on ≡ cache off
         self._answers: OrderedDict[int, Answers] = OrderedDict()
         self._columns: WeakValueDictionary[Hashable, ColumnAnswers] = WeakValueDictionary()  # of those answers
-        self._static: WeakValueDictionary[Hashable, StaticAnswers] = WeakValueDictionary()  # of those columns
+        self._terms: WeakValueDictionary[Hashable, TaskTerms] = WeakValueDictionary()  # of those columns
+        self._static: WeakValueDictionary[Hashable, StaticAnswers] = WeakValueDictionary()  # of those terms
         self._copies: dict[int, tuple[int, int]] = {}  # shape → length of the log, `most_copies` then
 
     def gather(self, filters: list[FilterTerm], scorers: list[ScoreTerm]) -> None:
@@ -57,6 +59,7 @@ class Placement:
         self.cluster_filters = [term for _, term in filters if term.scope == Scope.CLUSTER]
         terms: list[NodeFilter | NodeScorer] = [*(term for _, term in filters), *(term for _, term in scorers)]
         self.cluster_terms = [term for term in terms if term.scope == Scope.CLUSTER]
+        self._node_terms = [term for term in terms if term.scope == Scope.NODE]
         stacking = [scorer for _, scorer in scorers if isinstance(scorer, ShareScorer) and scorer.stacked]
         self.share_scorers: dict[NodeScorer, ShareScorer] = {scorer: scorer for scorer in stacking}
         self._read_requests = [t for t in terms if t.scope == Scope.STATIC and not t.constraints_only]
@@ -81,6 +84,14 @@ class Placement:
         known = self._columns.get(signature)
         if known is None or not self.caching:
             known = self._columns[signature] = ColumnAnswers(self, task)
+        return known
+
+    def task_terms(self, task: Task) -> TaskTerms:
+        """Returns the terms that concern the task and read one node only, which tasks with different requests share."""
+        key = self.static_signature(task), tuple([term.batch(task) for term in self._node_terms])
+        known = self._terms.get(key)
+        if known is None or not self.caching:
+            known = self._terms[key] = TaskTerms(self, task)
         return known
 
     def static_signature(self, task: Task) -> Hashable:

@@ -111,7 +111,7 @@ def test_what_is_kept_about_a_shape_goes_with_its_last_pod() -> None:
             state.remove("Pod", f"default/p{i - 3}")
     gc.collect()
     assert len(state.shapes) == len(list(state.shapes)) == len(state.shapes.with_affinity) == 3
-    assert len(state.nodes._deltas) == len(required._by_shape) == 3
+    assert len(required._by_shape) == 3
     assert len(required._by_part) == 1
     assert len({shape.id for shape in state.shapes}) == 3
     state.upsert("Pod", "default/q", typed(pod("q", cpu=19, affinity=rule)))
