@@ -25,6 +25,7 @@ from muster.engine.core.session import Session, candidates
 from muster.engine.core.single_jobs import single_task
 from muster.engine.core.statement import Statement
 from muster.engine.core.subgroups import sub_group_tree
+from muster.engine.placement.lone_tasks import Upcoming
 from muster.engine.placement.node_sets import FAILED, divide_nodes
 from muster.engine.placement.trace import fit_error
 
@@ -72,7 +73,7 @@ def serve_singles(session: Session, jobs: JobQueue, queue: Queue, job: Job, task
     is refused changes nothing for the next one.
     """
     following = jobs.run(queue, job)
-    placed = place_singles(session, queue, [job, *following])
+    placed = place_singles(session, queue, [job, *following], jobs.of(queue).upcoming)
     if placed:
         tasks.clear()
         jobs.of(queue).put_back(following[placed - 1 :])
@@ -99,8 +100,11 @@ def serve_class(session: Session, jobs: JobQueue, queue: Queue, job: Job, tasks:
     return True
 
 
-def place_singles(session: Session, queue: Queue, jobs: Sequence[Job]) -> int:
-    """Allocates and commits the first of these jobs of one class; returns how many get what is free now."""
+def place_singles(session: Session, queue: Queue, jobs: Sequence[Job], upcoming: Upcoming | None = None) -> int:
+    """Allocates and commits the first of these jobs of one class; returns how many get what is free now.
+
+    `upcoming`: see `Placement.choose`.
+    """
     if any(plugin.divides(jobs[0]) for plugin in session.dividers):
         return 0
     tasks = [single_task(job) for job in jobs]
@@ -108,7 +112,8 @@ def place_singles(session: Session, queue: Queue, jobs: Sequence[Job]) -> int:
     if not count:
         return 0
     statement = session.statement()
-    placed = session.placement.allocate(statement, tasks[: session.until_overused(queue, tasks[0], count)])
+    tasks = tasks[: session.until_overused(queue, tasks[0], count)]
+    placed = session.placement.allocate(statement, tasks, upcoming)
     if placed and not session.ready(jobs[0]):
         statement.discard()
         return 0

@@ -8,7 +8,7 @@ from itertools import islice
 
 from muster.engine.core.backlog import JobClass, Rank
 from muster.engine.core.hooks import Reason
-from muster.engine.core.jobs import Job
+from muster.engine.core.jobs import Job, Task
 from muster.engine.core.session import Session
 from muster.engine.core.single_jobs import single_task
 
@@ -128,6 +128,11 @@ class QueueJobs:
             and (job := cls.after(max(last, rank) if key == self._last else last, self._session.active)) is not None
         ]
         return min(found, default=None)
+
+    def upcoming(self, count: int) -> list[Task]:
+        """Returns the pods of the jobs of one pod (`single_job_classes`) among the next jobs."""
+        classes = self._session.single_classes
+        return [single_task(job) for _, job in self._in_order[: -count - 1 : -1] if job.key in classes]
 
     def put_back(self, run: list[Job]) -> None:
         """Puts back the last jobs of a run."""

@@ -93,7 +93,7 @@ class Binpack(Plugin, ShareScorer):
         if not self.capacity.everywhere(nodes.nodes, weighted.offers):
             # A node without the resource adds nothing, but the weight still counts in the divisor.
             for share, ratio in zip(shares, weighted.ratios, strict=True):
-                share[nodes.alloc[ratio.key] == 0] = 0.0
+                share[..., nodes.alloc[ratio.key] == 0] = 0.0
         total: Floats = shares[0] + shares[1] if len(shares) > 1 else shares[0].copy()
         for share in shares[2:]:
             total += share

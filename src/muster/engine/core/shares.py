@@ -51,7 +51,8 @@ class ShareScorer(NodeScorer):
     def of_shares(self, task: Task, shares: Floats, nodes: NodeView, *, fitting: bool = False) -> Floats:
         """Computes `raw` from shares × columns, which may be overwritten; returns a new array.
 
-        `fitting`: answers are needed only for columns whose idle resources are enough for the task.
+        `fitting`: answers are needed only for columns whose idle resources are enough for the task. Then there may be
+        shares × tasks × columns: of several tasks like this one that request other amounts of the same resources.
         """
 
     def raw(self, task: Task, nodes: NodeView) -> Floats:
@@ -92,11 +93,20 @@ class Stacks:
         self._layouts: dict[tuple[Ratio, ...], Layout] = {}
 
     def stack(self, shares: Sequence[Share]) -> ShareStack:
+        requests = np.array([request for _, request in shares], np.int64).reshape(-1, 1)
+        return ShareStack(self, self._layout(shares), requests)
+
+    def together(self, tasks: Sequence[Sequence[Share]]) -> ShareStack:
+        """Returns the stack of several tasks, whose shares have the same ratios."""
+        requests = np.array([[request for _, request in shares] for shares in tasks], np.int64).T
+        return ShareStack(self, self._layout(tasks[0]), requests[:, :, None])
+
+    def _layout(self, shares: Sequence[Share]) -> Layout:
         ratios = tuple([ratio for ratio, _ in shares])
         layout = self._layouts.get(ratios)
         if layout is None:
             layout = self._layouts[ratios] = Layout(ratios)
-        return ShareStack(self, layout, np.array([request for _, request in shares], np.int64).reshape(-1, 1))
+        return layout
 
 
 class ShareStack:
@@ -110,11 +120,15 @@ class ShareStack:
         self._requests = requests
 
     def of(self, view: NodeView) -> Floats:
-        """Returns shares × columns; the next question overwrites them."""
-        stacks, layout = self._stacks, self._layout
-        shares = stacks.workspace.array(len(layout.ratios), len(view))
+        """Returns shares × columns, of several tasks shares × tasks × columns; the next question overwrites them."""
+        stacks, layout, requests = self._stacks, self._layout, self._requests
+        shares = stacks.workspace.array(*requests.shape[:-1], len(view))
         if len(shares):
-            np.add(layout.amounts(view), self._requests, out=shares)
-            shares[layout.scaled] *= layout.factors
-            shares /= stacks.capacity.together(view, layout.offers)
+            amounts, factors = layout.amounts(view), layout.factors
+            offered = stacks.capacity.together(view, layout.offers)
+            if shares.ndim == 3:
+                amounts, factors, offered = amounts[:, None], factors[:, None], offered[:, None]
+            np.add(amounts, requests, out=shares)
+            shares[layout.scaled] *= factors
+            shares /= offered
         return shares

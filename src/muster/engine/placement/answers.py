@@ -11,11 +11,10 @@ from muster.engine.core.axis import SHARED
 from muster.engine.core.hooks import Batch, Bools, Floats, Index, NodeFilter, NodeScorer
 from muster.engine.core.jobs import Task
 from muster.engine.core.nodes import MoveKind, Nodes, NodeView
-from muster.engine.core.shares import Share, ShareScorer, ShareStack
+from muster.engine.core.shares import Share, ShareStack
 from muster.engine.core.static import columns
 from muster.engine.placement.class_answers import ClassAnswers
 from muster.engine.placement.single_columns import MOST, SingleColumns, single_columns
-from muster.engine.placement.static_answers import few_of
 
 if TYPE_CHECKING:
     from muster.engine.placement.placement import Placement
@@ -76,19 +75,25 @@ class ColumnAnswers:
         self.shape = task.shape
         self.nodes: Nodes = placement.nodes
         self.terms = terms = placement.task_terms(task)
-        self._needs = self.nodes.axis.needs(task.shape.amounts) if fit else []
-        # The amounts of the first resources, if it needs just these: cpu, memory and pods.
-        firsts = [row for row, _ in self._needs] == list(range(len(self._needs))) and fit
-        self._least = np.array([amount for _, amount in self._needs]).reshape(-1, 1) if firsts else None
-        answers = terms.static_answers
-        self.static, self.curable = answers.allowed, answers.curable
-        self._masked, self._few = answers.masked, answers.few
-        if fit:
+        self.needs = self.nodes.axis.needs(task.shape.amounts) if fit else []
+        self._least: Index | None = None
+        self._static: Bools | None = terms.static_answers.allowed
+        self.curable = terms.static_answers.curable
+        self.masked, self.few = terms.static_answers.masked, terms.static_answers.few
+        if self.needs and self.needs[-1][0] >= SHARED:
             self._exclude_without_offer()
         self._further_filters = terms.filters_beyond_capacity if fit else terms.filters
-        self._stack, self._parts = self._stacked(placement)
+        self.shares: list[Share] = []  # that scores are computed from
+        self._parts: list[slice] = []  # which of them each score has
+        for scorer in terms.share_scorers:
+            start = len(self.shares)
+            if scorer is not None:
+                self.shares += scorer.shares(task, self.nodes)
+            self._parts.append(slice(start, len(self.shares)))
+        self._stacks = placement.stacks
+        self._stack: ShareStack | None = None
 
-        self._asked = False  # has the best node been asked for?
+        self.asked = False  # has the best node been asked for?
         self._keys: dict[MoveKind, Floats] = {}
         self._cursor: dict[MoveKind, int] = {}
         self._all_scores: Floats | None = None
@@ -99,30 +104,32 @@ class ColumnAnswers:
         self._node_classes = placement.node_classes if placement.caching and terms.columns_only else None
 
     @property
+    def static(self) -> Bools:
+        """The nodes that no static filter refuses and that offer each resource that few nodes have."""
+        if self._static is None:
+            self._static = np.zeros(len(self.nodes), np.bool_)
+            self._static[self.few] = True
+        return self._static
+
+    @property
     def scored_by_columns(self) -> bool:
         """Whether a node whose columns are as before has the score that it had, normalised terms apart."""
         return all(raw is not None or term.columns_only for term, raw in self.terms.scores)
 
+    @property
+    def by_node_class(self) -> bool:
+        """Whether nodes with equal columns have equal keys, static filters apart."""
+        return self._node_classes is not None
+
     def _exclude_without_offer(self) -> None:
         """Excludes the nodes that do not offer a resource that few nodes have: their rows have other resources."""
-        for key, amount in self._needs:
+        nodes, axis = self.nodes, self.nodes.axis
+        for key, amount in self.needs:
             if key >= SHARED:
-                self._masked = True
-                self.static = self.static & (self.nodes.alloc[key] >= amount)
-                self._few = few_of(self.static)
-
-    def _stacked(self, placement: Placement) -> tuple[ShareStack, list[tuple[ShareScorer, slice] | None]]:
-        """Returns the shares that scores are computed from, and which of them each score has."""
-        shares: list[Share] = []
-        parts: list[tuple[ShareScorer, slice] | None] = []
-        for stacking in self.terms.share_scorers:
-            if stacking is None:
-                parts.append(None)
-            else:
-                start = len(shares)
-                shares += stacking.shares(self.task, self.nodes)
-                parts.append((stacking, slice(start, len(shares))))
-        return placement.stacks.stack(shares), parts
+                offering = nodes.holders(axis.name(key))
+                if (row := axis.place(key)) is not None:
+                    offering = offering[(nodes.offered[row, offering] >= amount) & self.static[offering]]
+                self.masked, self.few, self._static = True, offering, None
 
     # --- current answers
 
@@ -137,8 +144,8 @@ class ColumnAnswers:
             key = self._keys[kind] = self._of_all(kind)
         else:
             since = set(log[self._cursor[kind] :])
-            if len(since) <= MOST and (single := self._single()) is not None:
-                single.write_keys(since, kind, key)
+            if len(since) <= MOST and (single := self.single()) is not None:
+                single.write_keys(since, kind, key, self.static if self.masked else None)
             elif 3 * len(since) > len(key):
                 key = self._keys[kind] = self._of_all(kind)
             elif since:
@@ -154,7 +161,7 @@ class ColumnAnswers:
             self._all_scores = self.score(self.nodes.everything())
         else:
             changed = set(log[self._scores_cursor :])
-            if len(changed) <= MOST and (single := self._single()) is not None:
+            if len(changed) <= MOST and (single := self.single()) is not None:
                 single.write_scores(changed, self._all_scores)
             elif changed:
                 index = np.array(list(changed), np.int64)
@@ -162,49 +169,31 @@ class ColumnAnswers:
         self._scores_cursor = len(log)
         return self._all_scores
 
-    def _single(self) -> SingleColumns | None:
+    def single(self) -> SingleColumns | None:
         """Returns how to evaluate few columns; None: as many columns."""
         found = self._single_columns
-        if not self._asked_single or (found is not None and found.size != self.nodes.axis.size):
+        if not self._asked_single or (found is not None and found.version != self.nodes.axis.version):
             self._asked_single = True
-            static = self.static if self._masked else None
             found = self._single_columns = single_columns(
-                self.task, self.nodes, self._column_lists, self._needs, static, self.terms.filters, self.terms.scores
+                self.task, self.nodes, self._column_lists, self.needs, self.terms.filters, self.terms.scores
             )
         return found
-
-    def best_of_classes(self, kind: MoveKind) -> int | None:
-        """Returns the first node with the highest key, or −1 if none fits, by one node of each class; None: ask `key`.
-
-        Most tasks with requests of their own are alone: their answers for every node are not needed. A second question
-        shows that the task is not alone.
-        """
-        if self._masked or self._asked or self._node_classes is None:
-            return None
-        self._asked = True
-        classes = self._node_classes.classes()
-        if classes is None:
-            return None
-        first, _ = classes
-        key = self.evaluate(self.nodes.some(first), kind, anywhere=True)
-        top = key.max()
-        return int(first[key == top].min()) if top > _NOTHING else -1
 
     def _of_all(self, kind: MoveKind) -> Floats:
         """Evaluates all nodes; where all terms read columns only, once per node class.
 
         Where static filters leave few nodes, the others are not read at all.
         """
-        if self._few is not None:
+        if self.few is not None:
             key = np.full(len(self.nodes), _NOTHING)
-            key[self._few] = self.evaluate(self.nodes.some(self._few), kind, anywhere=True)
+            key[self.few] = self.evaluate(self.nodes.some(self.few), kind, anywhere=True)
             return key
         classes = None if self._node_classes is None else self._node_classes.classes()
         if classes is None:
             return self.evaluate(self.nodes.everything(), kind)
         representative, class_of = classes
         key = self.evaluate(self.nodes.some(representative), kind, anywhere=True)[class_of]
-        if self._masked:
+        if self.masked:
             key[~self.static] = _NOTHING
         return key
 
@@ -214,15 +203,15 @@ class ColumnAnswers:
         `anywhere`: leave out the static filters.
         """
         view.kind = kind
-        fits: Bools | None = None if anywhere or not self._masked else columns(self.static, view)
+        fits: Bools | None = None if anywhere or not self.masked else columns(self.static, view)
         now, pipelined = kind == MoveKind.ALLOCATE, self.nodes.pipelined
         # Volcano: a node must fit by its future idle first, which pods pipelined to it lower.
         for account in ([view.idle] if now else []) + ([view.future_idle] if pipelined or not now else []):
-            if self._least is not None:
-                enough = np.logical_and.reduce(account[: len(self._least)] >= self._least)
+            if len(least := self._needs_of_first_rows()):
+                enough = np.logical_and.reduce(account[: len(least)] >= least)
                 fits = enough if fits is None else fits & enough
                 continue
-            for row, amount in self._needs:
+            for row, amount in self.needs:
                 enough = account[row] >= amount
                 fits = enough if fits is None else fits & enough
         filters = self.terms.filters if now and pipelined else self._further_filters
@@ -237,6 +226,13 @@ class ColumnAnswers:
             key[at] = self._filtered(view.part(at), filters)
         return key
 
+    def _needs_of_first_rows(self) -> Index:
+        """Returns the amounts if it needs just the first resources (cpu, memory and pods), else nothing."""
+        if self._least is None:
+            firsts = all(row == at for at, (row, _) in enumerate(self.needs))
+            self._least = np.array([amount for _, amount in self.needs] if firsts else [], np.int64).reshape(-1, 1)
+        return self._least
+
     def _filtered(self, view: NodeView, filters: Sequence[NodeFilter]) -> Floats:
         """Evaluates filters and scores of columns with enough capacity."""
         fits: Bools | None = None
@@ -245,24 +241,38 @@ class ColumnAnswers:
             fits = passed if fits is None else fits & passed
         if fits is not None and not fits.any():
             return np.full(len(view), _NOTHING)
-        score = self.score(view, fitting=bool(self._needs) and view.kind == MoveKind.ALLOCATE)
+        score = self.score(view, fitting=bool(self.needs) and view.kind == MoveKind.ALLOCATE)
         return score if fits is None else np.where(fits, score, _NOTHING)
 
-    def score(self, view: NodeView, *, fitting: bool = False) -> Floats:
+    def score(self, view: NodeView, *, fitting: bool = False, stack: ShareStack | None = None) -> Floats:
         """Returns the sum, in configuration order, of the scores that are not normalised, in a new array.
 
-        `fitting`: see `ShareScorer.of_shares`.
+        `fitting`: see `ShareScorer.of_shares`; `stack`: of several tasks, if all scores are computed from shares.
         """
         total: Floats | None = None
-        shares = self._stack.of(view)
-        for (scorer, raw), stacking in zip(self.terms.scores, self._parts, strict=True):
-            if stacking is not None:
-                score = stacking[0].of_shares(self.task, shares[stacking[1]], view, fitting=fitting)
+        if stack is None:
+            stack = self._stack = self._stack or self._stacks.stack(self.shares)
+        shares = stack.of(view)
+        terms = self.terms
+        for (scorer, raw), of_shares, part in zip(terms.scores, terms.share_scorers, self._parts, strict=True):
+            if of_shares is not None:
+                score = of_shares.of_shares(self.task, shares[part], view, fitting=fitting)
             else:
                 score = columns(raw, view) if raw is not None else scorer.raw(self.task, view)
                 score = score.copy() if total is None else score  # it may be kept by the scorer
             total = score if total is None else total + score
         return np.zeros(len(view)) if total is None else total
+
+    def like(self, other: ColumnAnswers) -> bool:
+        """Returns whether the keys of both differ only by the amounts that are requested of the same resources, and
+        depend on fit and shares only.
+        """
+        return (
+            self.terms is other.terms and bool(self.needs) and not self._further_filters and not other.masked
+            and None not in self.terms.share_scorers and bool(self.shares)
+            and [row for row, _ in self.needs] == [row for row, _ in other.needs]
+            and [ratio for ratio, _ in self.shares] == [ratio for ratio, _ in other.shares]
+        )  # fmt: skip
 
 
 class Answers:
@@ -275,13 +285,17 @@ class Answers:
         self.nodes: Nodes = placement.nodes
         self.look_ahead = LookAhead()
         self.columns = placement.column_answers(task) if fit else ColumnAnswers(placement, task, fit=False)
-        self.static, self.curable = self.columns.static, self.columns.curable
+        self.curable = self.columns.curable
         self.placement = placement
         self._cluster_terms = placement.cluster_terms
         self._concerned: list[int] = []  # the positions of the terms of scope CLUSTER that concern the task
         self._classified: tuple[int, ...] | None = None
         self._by_class: ClassAnswers | None = None
         self.evaluate, self.scores = self.columns.evaluate, self.columns.scores
+
+    @property
+    def static(self) -> Bools:
+        return self.columns.static
 
     def batch(self) -> Batch:
         """Returns how a run of such tasks may be placed now; terms of scope CLUSTER are asked each time."""

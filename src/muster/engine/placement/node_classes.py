@@ -23,6 +23,7 @@ class NodeClasses:
         self._nodes = nodes
         self._class_of: Index | None = None
         self._cursor = 0
+        self.grouping = 0  # grows when the classes are computed again
         self._next_try = 0  # the length of the log at which the classes are computed again
 
     def classes(self) -> tuple[Index, Index] | None:
@@ -43,6 +44,7 @@ class NodeClasses:
         return self._representative[: self._count], self._class_of
 
     def _group(self) -> None:
+        self.grouping += 1
         columns = np.concatenate([self._nodes.rows, self._nodes.offered, self._nodes.marks[None]])
         # Equal columns have equal sums, whatever the factors. The comparison below finds collisions.
         factors = [pow(_FACTOR, i, 1 << 64) for i in range(1, len(columns) + 1)]
@@ -62,17 +64,19 @@ class NodeClasses:
         self._representative[:count] = first
 
     def _separate(self, node: int) -> None:
+        """Gives a node that has changed a class for itself."""
         assert self._class_of is not None
         old = int(self._class_of[node])
         if old >= self._grouped:
-            return  # it has a class for itself already
+            return  # it has one already
+        if self._representative[old] == node:
+            at, end = self._next[old], self._ends[old]
+            while at < end and (self._members[at] == node or self._class_of[self._members[at]] != old):
+                at += 1
+            self._next[old] = at
+            if at == end:
+                return  # it is the last one of its class
+            self._representative[old] = self._members[at]
         self._class_of[node] = self._count
         self._representative[self._count] = node
         self._count += 1
-        if self._representative[old] == node:
-            at, end = self._next[old], self._ends[old]
-            while at < end and self._class_of[self._members[at]] != old:
-                at += 1
-            self._next[old] = at
-            if at < end:
-                self._representative[old] = self._members[at]

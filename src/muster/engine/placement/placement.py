@@ -23,6 +23,7 @@ from muster.engine.core.static import constraints
 from muster.engine.placement.answers import Answers, ColumnAnswers, FilterTerm, ScoreTerm
 from muster.engine.placement.batch import neighbours, picks
 from muster.engine.placement.class_answers import FixedClasses
+from muster.engine.placement.lone_tasks import LoneTasks, Upcoming
 from muster.engine.placement.node_classes import NodeClasses
 from muster.engine.placement.single_columns import ColumnLists
 from muster.engine.placement.static_answers import StaticAnswers
@@ -45,6 +46,7 @@ class Placement:
         self.column_lists = ColumnLists(self.nodes)
         self.fixed_classes = FixedClasses(len(self.nodes))
         self.stacks = Stacks()
+        self._lone_tasks = LoneTasks(self)
         self.gather([], [])
         self.caching = True  # off only in tests: cache on ≡ cache off
         self._answers: OrderedDict[int, Answers] = OrderedDict()
@@ -121,9 +123,9 @@ class Placement:
             done += self._take(statement, tasks[done:], within, MoveKind.PIPELINE, turns)
         return done
 
-    def allocate(self, statement: Statement, tasks: Sequence[Task]) -> int:
-        """Allocates equal tasks in order to what is free now; returns how many."""
-        return self._take(statement, tasks, None, MoveKind.ALLOCATE, self.session.turns)
+    def allocate(self, statement: Statement, tasks: Sequence[Task], upcoming: Upcoming | None = None) -> int:
+        """Allocates equal tasks in order to what is free now; returns how many. `upcoming`: see `choose`."""
+        return self._take(statement, tasks, None, MoveKind.ALLOCATE, self.session.turns, upcoming)
 
     def promise(self, statement: Statement, tasks: Sequence[Task], within: NodeSet | None = None) -> int:
         """Pipeline equal tasks, also onto what is free at once: nothing of them may be bound before the rest can."""
@@ -131,13 +133,13 @@ class Placement:
 
     def _take(
         self, statement: Statement, tasks: Sequence[Task], within: NodeSet | None, kind: MoveKind,
-        turns: Turns | None = None,
+        turns: Turns | None = None, upcoming: Upcoming | None = None,
     ) -> int:  # fmt: skip
         done = 0
         while done < len(tasks):
             # again for each piece: a piece may have pushed the answers out of the cache
             answers = self.answers(tasks[done])
-            picks = chosen = self.choose(answers, len(tasks) - done, within, kind)
+            picks = chosen = self.choose(answers, len(tasks) - done, within, kind, upcoming)
             if not chosen:
                 break
             if within is not None and within.near is not None and len(chosen) > 1:
@@ -180,8 +182,13 @@ class Placement:
         now, later = np.split(self.nodes.free[:, index], 2)
         return bool((later > now).any())
 
-    def choose(self, answers: Answers, count: int, within: NodeSet | None, kind: MoveKind) -> list[int]:
-        """Nodes for up to `count` equal tasks, in the order one at a time would take them. Empty: no node fits."""
+    def choose(
+        self, answers: Answers, count: int, within: NodeSet | None, kind: MoveKind, upcoming: Upcoming | None = None
+    ) -> list[int]:
+        """Nodes for up to `count` equal tasks, in the order one at a time would take them. Empty: no node fits.
+
+        `upcoming` returns tasks of which some are probably next: they may be evaluated together with this one.
+        """
         index = None if within is None else within.index
         ahead = answers.look_ahead
         if kind == MoveKind.ALLOCATE and (within is None or within.score is None):
@@ -201,7 +208,7 @@ class Placement:
                 return [] if best < 0 else [best]
         plain = answers.read_columns_only
         if plain and count == 1 and within is None and size <= 1:
-            alone = answers.columns.best_of_classes(kind)
+            alone = self._lone_tasks.best(answers.columns, kind, upcoming)
             if alone is not None:
                 return [] if alone < 0 else [alone]
         key = answers.columns.key(kind) if plain else answers.key(kind)

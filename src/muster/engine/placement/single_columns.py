@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from muster.engine.core.axis import SHARED, Rows
+from muster.engine.core.axis import Rows
 from muster.engine.core.hooks import Bools, Floats, NodeFilter, NodeScorer
 from muster.engine.core.jobs import Task
 from muster.engine.core.node_hooks import OneNodeFilter, OneNodeScore
@@ -46,34 +46,38 @@ class ColumnLists:
 class SingleColumns:
     """The key and the score of single nodes for tasks of one signature."""
 
-    __slots__ = (
-        "_capacity_filters", "_filters", "_lists", "_needs", "_nodes", "_scores", "_static", "size",
-    )  # fmt: skip
+    __slots__ = ("_capacity_filters", "_filters", "_lists", "_needs", "_nodes", "_scores", "version")
 
     def __init__(
-        self, nodes: Nodes, lists: ColumnLists, needs: Sequence[tuple[int, int]], static: Bools | None,
-        filters: Sequence[OneNodeFilter], capacity_filters: Sequence[OneNodeFilter], scores: Sequence[OneNodeScore],
+        self, nodes: Nodes, lists: ColumnLists, needs: Sequence[tuple[int, int]], filters: Sequence[OneNodeFilter],
+        capacity_filters: Sequence[OneNodeFilter], scores: Sequence[OneNodeScore],
     ) -> None:  # fmt: skip
-        """`static`: None if all nodes pass the static filters; `capacity_filters`: see `ColumnAnswers.evaluate`."""
+        """`needs`: rows and amounts; `capacity_filters`: see `ColumnAnswers.evaluate`."""
         self._nodes = nodes
         self._lists = lists
         self._needs = needs
-        self._static = static
         self._filters = filters
         self._capacity_filters = capacity_filters
         self._scores = scores
-        self.size = nodes.axis.size  # the rows of an account for which the functions were made
+        self.version = nodes.axis.version  # of the rows for which the functions were made
 
-    def write_keys(self, changed: Iterable[int], kind: MoveKind, key: Floats) -> None:
-        """Writes what `ColumnAnswers.evaluate` returns for these columns."""
-        lists, static = self._lists.current(), self._static
-        for node in changed:
-            if static is not None and not static[node]:
-                key[node] = _NOTHING
-            else:
-                rows, alloc = lists.get(node) or self._lists.read(node)
-                passes = self._passes(node, rows, alloc, kind)
-                key[node] = self._sum(node, rows, alloc, kind) if passes else _NOTHING
+    def keys(self, nodes: Iterable[int], kind: MoveKind) -> list[float]:
+        """Returns what `ColumnAnswers.evaluate` returns for these columns, static filters apart."""
+        lists = self._lists.current()
+        found: list[float] = []
+        for node in nodes:
+            rows, alloc = lists.get(node) or self._lists.read(node)
+            passes = self._passes(node, rows, alloc, kind)
+            found.append(self._sum(node, rows, alloc, kind) if passes else _NOTHING)
+        return found
+
+    def write_keys(self, changed: Iterable[int], kind: MoveKind, key: Floats, static: Bools | None) -> None:
+        """Writes what `ColumnAnswers.evaluate` returns for these columns. `static`: None if all nodes pass."""
+        allowed = list(changed) if static is None else [node for node in changed if static[node]]
+        if static is not None:
+            key[list(changed)] = _NOTHING
+        for node, value in zip(allowed, self.keys(allowed, kind), strict=True):
+            key[node] = value
 
     def write_scores(self, changed: Iterable[int], scores: Floats) -> None:
         """Writes what `ColumnAnswers.score` returns for these columns."""
@@ -83,7 +87,7 @@ class SingleColumns:
             scores[node] = self._sum(node, rows, alloc, MoveKind.ALLOCATE)
 
     def _passes(self, node: int, rows: list[int], alloc: list[int], kind: MoveKind) -> bool:
-        size, now, pipelined = self.size, kind == MoveKind.ALLOCATE, self._nodes.pipelined
+        size, now, pipelined = self._nodes.axis.size, kind == MoveKind.ALLOCATE, self._nodes.pipelined
         for row, amount in self._needs:
             if (now and rows[row] < amount) or ((pipelined or not now) and rows[size + row] < amount):
                 return False
@@ -100,12 +104,19 @@ class SingleColumns:
 
 
 def single_columns(
-    task: Task, nodes: Nodes, lists: ColumnLists, needs: Sequence[tuple[int, int]], static: Bools | None,
+    task: Task, nodes: Nodes, lists: ColumnLists, needs: Sequence[tuple[int, int]],
     node_filters: Sequence[NodeFilter], scorers: Sequence[tuple[NodeScorer, Floats | None]],
 ) -> SingleColumns | None:  # fmt: skip
-    """Returns None if a term has no function for single nodes, or a resource shares its row with others."""
-    if any(key >= SHARED for key, _ in needs):
-        return None
+    """Returns None if a term has no function for single nodes.
+
+    Only nodes that offer the needed resources may be asked about: other nodes have other resources in shared rows.
+    """
+    rows: list[tuple[int, int]] = []
+    for key, amount in needs:
+        row = nodes.axis.place(key)
+        if row is None:
+            return None  # no node has the resource
+        rows.append((row, amount))
     filters: list[OneNodeFilter] = []
     capacity_filters: list[OneNodeFilter] = []
     for term in node_filters:
@@ -119,7 +130,7 @@ def single_columns(
         if score is None:
             return None
         scores.append(score)
-    return SingleColumns(nodes, lists, needs, static, filters, capacity_filters, scores)
+    return SingleColumns(nodes, lists, rows, filters, capacity_filters, scores)
 
 
 def _kept(raw: Floats) -> OneNodeScore:

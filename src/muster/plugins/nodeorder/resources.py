@@ -33,6 +33,7 @@ _CPU_AND_MEMORY = ((CPU, True), (MEMORY, True))  # as the node objects offer the
 _CPU_LESS, _MEMORY_LESS = Ratio(NONZERO, CPU, -100.0, real=True), Ratio(NONZERO, MEMORY, -100.0, real=True)
 _CPU_MORE, _MEMORY_MORE = Ratio(NONZERO, CPU, 100.0, real=True), Ratio(NONZERO, MEMORY, 100.0, real=True)
 _LOAD = Ratio(LOAD, CPU, 1.0, real=True), Ratio(LOAD, MEMORY, 1.0, real=True)
+_IDLE = (_LOAD[CPU], 0), (_LOAD[MEMORY], 0)
 
 
 def real(nodes: NodeView) -> Rows:
@@ -99,7 +100,8 @@ class OfLoad(Weighted, ShareScorer):
             mean /= 2.0
         else:
             offered = real(nodes)
-            percent[offered == 0] = 0.0
+            percent[CPU][..., offered[CPU] == 0] = 0.0
+            percent[MEMORY][..., offered[MEMORY] == 0] = 0.0
             mean = percent[0] + percent[1]
             mean /= np.where((offered[CPU] > 0) & (offered[MEMORY] > 0), 2.0, 1.0)
         return np.floor(mean, out=mean)
@@ -209,15 +211,18 @@ class BalancedResource(OfLoad):
         return [*found, (nodes.axis.row(GPU), asked[GPU])] if asked.get(GPU) else found
 
     def shares(self, task: Task, nodes: Nodes) -> list[Share]:
-        requests = self._requests(task, nodes)
-        ratios = _LOAD if len(requests) == 2 else (*_LOAD, Ratio(LOAD, requests[2][0], 1.0, real=True))
-        return [(r, 0) for r in ratios] + [(r, request) for r, (_, request) in zip(ratios, requests, strict=True)]
+        (_, cpu), (_, memory), *gpu = self._requests(task, nodes)
+        if not gpu:
+            return [*_IDLE, (_LOAD[CPU], cpu), (_LOAD[MEMORY], memory)]
+        key, gpus = gpu[0]
+        ratio = Ratio(LOAD, key, 1.0, real=True)
+        return [*_IDLE, (ratio, 0), (_LOAD[CPU], cpu), (_LOAD[MEMORY], memory), (ratio, gpus)]
 
     def score(self, task: Task, shares: Floats, nodes: NodeView) -> Floats:
         np.minimum(shares, 1.0, out=shares)
         count = len(shares) // 2
         # (Without and with the pod) × resources × columns, so that each step computes both.
-        both = shares.reshape(2, count, -1)
+        both = shares.reshape(2, count, *shares.shape[1:])
         offers = _CPU_AND_MEMORY if count == 2 else (*_CPU_AND_MEMORY, (nodes.nodes.axis.row(GPU), True))
         everywhere = self.capacity.everywhere
         offered: list[Bools | None] = [None] * count
