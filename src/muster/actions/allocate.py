@@ -105,14 +105,16 @@ def place_singles(session: Session, queue: Queue, jobs: Sequence[Job], upcoming:
 
     `upcoming`: see `Placement.choose`.
     """
-    if any(plugin.divides(jobs[0]) for plugin in session.dividers):
+    if session.dividers and any(plugin.divides(jobs[0]) for plugin in session.dividers):
         return 0
     tasks = [single_task(job) for job in jobs]
     count = session.admits(queue, tasks[0], len(tasks))
     if not count:
         return 0
     statement = session.statement()
-    tasks = tasks[: session.until_overused(queue, tasks[0], count)]
+    if count > 1:  # the first one may be allocated: the queue is not overused
+        count = session.until_overused(queue, tasks[0], count)
+    tasks = tasks[:count]
     placed = session.placement.allocate(statement, tasks, upcoming)
     if placed and not session.ready(jobs[0]):
         statement.discard()

@@ -48,12 +48,16 @@ class Binpack(Plugin, ShareScorer):
         return abs(100.0 * self._weight)
 
     def batch(self, task: Task) -> Batch:
-        return Batch.COLUMNS if self._weight and self._counted(task) else Batch.SKIP
+        amounts = task.shape.amounts
+        for name in self._weights:
+            if name in amounts and amounts[name] > 0:
+                return Batch.COLUMNS if self._weight else Batch.SKIP
+        return Batch.SKIP
 
     def _counted(self, task: Task) -> tuple[str, ...]:
         """Returns the resources that the pod requests and that have a weight, if only 0."""
         amounts = task.shape.amounts
-        return tuple([name for name in self._weights if amounts.get(name, 0) > 0])
+        return tuple([name for name in self._weights if name in amounts and amounts[name] > 0])
 
     def _weighted(self, task: Task, axis: Axis) -> _Weighted:
         """Returns how the resources that the pod requests are weighted."""
@@ -66,10 +70,11 @@ class Binpack(Plugin, ShareScorer):
 
     def one_node_score(self, task: Task, nodes: Nodes) -> OneNodeScore | None:
         weighted = self._weighted(task, nodes.axis)
-        used, weights, factor = 2 * nodes.axis.size, weighted.sum, 100.0 * self._weight
-        terms = [(ratio.key, request, ratio.factor) for ratio, request in weighted.shares(task)]
-        if any(row >= SHARED for row, _, _ in terms):
+        if weighted.shared:
             return None
+        used, weights, factor = 2 * nodes.axis.size, weighted.sum, 100.0 * self._weight
+        amounts = task.shape.amounts
+        terms = [(row, amounts[name], weight) for name, row, weight in weighted.terms]
 
         def score(node: int, rows: list[int], alloc: list[int], kind: MoveKind) -> float:
             total = 0.0
@@ -114,6 +119,8 @@ class _Weighted:
         self.sum = sum([weights[name] for name in self.names])
         self.ratios = [Ratio(USED, axis.row(name), float(weights[name])) for name in self.names]
         self.offers = tuple([(ratio.key, ratio.real) for ratio in self.ratios])
+        self.terms = [(name, r.key, r.factor) for name, r in zip(self.names, self.ratios, strict=True)]
+        self.shared = any(ratio.key >= SHARED for ratio in self.ratios)
 
     def shares(self, task: Task) -> list[Share]:
         amounts = task.shape.amounts

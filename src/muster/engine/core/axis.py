@@ -30,21 +30,18 @@ class Axis:
     `version` grows then, and whenever there are more rows.
     """
 
-    __slots__ = ("_at", "_cells", "_names", "_next", "_shared", "holders", "rows", "version")
+    __slots__ = ("_at", "_cells", "_names", "_next", "_shared", "holders", "rows", "size", "version")
 
     def __init__(self) -> None:
         self.rows: dict[str, int] = {"cpu": 0, "memory": 1, "pods": 2}  # resource → key
         self._names = list(self.rows)  # row → resource; "": the row is shared
+        self.size = len(self._names)  # the number of rows
         self.version = 0
         self.holders: dict[str, dict[str, None]] = {}  # resource that shares a row → names of the nodes that have it
         self._shared: dict[int, str] = {}  # key → resource that shares a row
         self._next = SHARED
         self._at: dict[str, int] = {}  # resource → shared row
         self._cells: dict[int, dict[str, str]] = {}  # shared row → node → which resource the row has there
-
-    @property
-    def size(self) -> int:
-        return len(self._names)
 
     @property
     def sharing(self) -> bool:
@@ -59,6 +56,10 @@ class Axis:
             self._shared[key] = name
             self._next += 1
         return key
+
+    def _keys(self, names: Iterable[str]) -> list[int]:
+        rows = self.rows
+        return [rows[name] if name in rows else self.row(name) for name in names]
 
     def learn(self, names: Iterable[str]) -> None:
         for name in names:
@@ -117,19 +118,20 @@ class Axis:
     def vector(self, amounts: Mapping[str, int]) -> Vector:
         """The amounts by row; what no node has is left out."""
         vector = [0] * self.size
-        for name, amount in amounts.items():
-            row = self.place(self.row(name))
+        for key, amount in zip(self._keys(amounts), amounts.values(), strict=True):
+            row = key if key < SHARED else self.place(key)
             if row is not None:
                 vector[row] = amount
         return np.array(vector, np.int64)
 
     def needs(self, amounts: Mapping[str, int]) -> list[tuple[int, int]]:
         """The keys of the resources of which there is any amount, in order, with the amounts."""
-        return sorted([(self.row(name), amount) for name, amount in amounts.items() if amount > 0])
+        keys = self._keys(amounts)
+        return sorted([(key, amount) for key, amount in zip(keys, amounts.values(), strict=True) if amount > 0])
 
     def shared(self, amounts: Mapping[str, int]) -> tuple[str, ...]:
         """Those of the resources that share rows."""
-        return tuple([name for name in amounts if self.row(name) >= SHARED])
+        return tuple([name for name, key in zip(amounts, self._keys(amounts), strict=True) if key >= SHARED])
 
     def own_rows(self) -> list[int]:
         return [row for row, name in enumerate(self._names) if name]
@@ -149,6 +151,7 @@ class Axis:
 
     def _add_row(self, name: str) -> None:
         self._names.append(name)
+        self.size += 1
         self.version += 1
 
 

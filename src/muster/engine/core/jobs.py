@@ -93,7 +93,8 @@ class Shape:
         return self._shared
 
     def _read(self, axis: Axis) -> None:
-        self._vector, self._shared = axis.vector(self.amounts), axis.shared(self.amounts)
+        self._vector = axis.vector(self.amounts)
+        self._shared = axis.shared(self.amounts) if axis.sharing else ()
         self._read_at = axis.version
         self.deltas.clear()
 

@@ -15,6 +15,7 @@ from muster.engine.core.shares import Share, ShareStack
 from muster.engine.core.static import columns
 from muster.engine.placement.class_answers import ClassAnswers
 from muster.engine.placement.single_columns import MOST, SingleColumns, single_columns
+from muster.engine.placement.task_terms import TaskTerms
 
 if TYPE_CHECKING:
     from muster.engine.placement.placement import Placement
@@ -69,12 +70,12 @@ class LookAhead:
 class ColumnAnswers:
     """What all filters and scores that read one node only answer; shared by tasks that differ in their pod class."""
 
-    def __init__(self, placement: Placement, task: Task, *, fit: bool = True) -> None:
+    def __init__(self, placement: Placement, task: Task, terms: TaskTerms, *, fit: bool = True) -> None:
         """Without `fit` only the filters decide: requests are not compared with what is free (backfill)."""
         self.task = task
         self.shape = task.shape
         self.nodes: Nodes = placement.nodes
-        self.terms = terms = placement.task_terms(task)
+        self.terms = terms
         self.needs = self.nodes.axis.needs(task.shape.amounts) if fit else []
         self._least: Index | None = None
         self._static: Bools | None = terms.static_answers.allowed
@@ -284,7 +285,11 @@ class Answers:
         self.shape = task.shape
         self.nodes: Nodes = placement.nodes
         self.look_ahead = LookAhead()
-        self.columns = placement.column_answers(task) if fit else ColumnAnswers(placement, task, fit=False)
+        if fit:
+            self.columns = placement.column_answers(task)
+        else:
+            terms = placement.task_terms(task, placement.session.node_signature(task))
+            self.columns = ColumnAnswers(placement, task, terms, fit=False)
         self.curable = self.columns.curable
         self.placement = placement
         self._cluster_terms = placement.cluster_terms

@@ -91,8 +91,8 @@ class LoneTasks:
         self._rows = {}
         if upcoming is None or self._size == 1 or kind != MoveKind.ALLOCATE or self._nodes.pipelined:
             return columns.evaluate(view, kind, anywhere=True)
-        group = dict.fromkeys([columns, *map(self._placement.column_answers, upcoming(self._size - 1))])
-        together = [each for each in group if each is columns or (not each.asked and columns.like(each))]
+        others = dict.fromkeys([self._placement.answers(task).columns for task in upcoming(self._size - 1)])
+        together = [columns, *(each for each in others if not each.asked and columns.like(each))]
         if len(together) == 1:
             return columns.evaluate(view, kind, anywhere=True)
         self._keys = np.empty((len(together), len(first) + MOST))  # each changed node may get a class for itself

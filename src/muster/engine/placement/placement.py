@@ -85,12 +85,15 @@ class Placement:
         signature = self.session.node_signature(task)
         known = self._columns.get(signature)
         if known is None or not self.caching:
-            known = self._columns[signature] = ColumnAnswers(self, task)
+            known = self._columns[signature] = ColumnAnswers(self, task, self.task_terms(task, signature))
         return known
 
-    def task_terms(self, task: Task) -> TaskTerms:
-        """Returns the terms that concern the task and read one node only, which tasks with different requests share."""
-        key = self.static_signature(task), tuple([term.batch(task) for term in self._node_terms])
+    def task_terms(self, task: Task, signature: Hashable) -> TaskTerms:
+        """Returns the terms that concern the task and read one node only, which tasks with different requests share.
+
+        `signature`: see `Session.node_signature`.
+        """
+        key = self._static_key(task, signature), tuple([term.batch(task) for term in self._node_terms])
         known = self._terms.get(key)
         if known is None or not self.caching:
             known = self._terms[key] = TaskTerms(self, task)
@@ -98,8 +101,10 @@ class Placement:
 
     def static_signature(self, task: Task) -> Hashable:
         """Tasks for which this is equal get the same answers from static terms."""
-        signature = self.session.node_signature(task)
-        if any(term.batch(task) for term in self._read_requests):
+        return self._static_key(task, self.session.node_signature(task))
+
+    def _static_key(self, task: Task, signature: Hashable) -> Hashable:
+        if self._read_requests and any(term.batch(task) for term in self._read_requests):
             return signature
         return constraints(task.shape.spec), signature[1:] if isinstance(signature, tuple) else ()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from muster.engine.core.axis import Rows
+from muster.engine.core.axis import SHARED, Rows
 from muster.engine.core.hooks import Bools, Floats, NodeFilter, NodeScorer
 from muster.engine.core.jobs import Task
 from muster.engine.core.node_hooks import OneNodeFilter, OneNodeScore
@@ -113,7 +113,7 @@ def single_columns(
     """
     rows: list[tuple[int, int]] = []
     for key, amount in needs:
-        row = nodes.axis.place(key)
+        row = key if key < SHARED else nodes.axis.place(key)
         if row is None:
             return None  # no node has the resource
         rows.append((row, amount))

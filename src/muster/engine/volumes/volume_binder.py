@@ -48,7 +48,9 @@ class ClaimFit(Struct, frozen=True):
 
 def volume_signature(task: Task) -> Hashable | None:
     """Returns what the volume rules read of a pod besides its shape: the keys of its claims."""
-    names = [claim_name(task.name, volume) for volume in task.pod.spec.volumes] if task.shape.spec.volumes else ()
+    if not task.shape.spec.volumes:
+        return None
+    names = [claim_name(task.name, volume) for volume in task.pod.spec.volumes]
     claims = tuple([name for name in names if name is not None])
     return (task.namespace, *claims) if claims else None
 

@@ -175,7 +175,7 @@ class BalancedResource(OfLoad):
     def concerns(self, task: Task) -> bool:
         # kube-scheduler does not score a pod that requests none of the resources: all such pods would go to one node.
         asked = task.shape.amounts
-        return any(asked.get(name) for name in ("cpu", "memory", GPU))
+        return bool(asked.get("cpu") or asked.get("memory") or asked.get(GPU))
 
     def of_node(self, task: Task, nodes: Nodes) -> OneNodeScore | None:
         load = 3 * nodes.axis.size
