@@ -35,7 +35,10 @@ def in_one_step(scores: Scores, count: int) -> list[int]:
         )
 
     key = np.array([row[0] if row else -np.inf for row in scores], np.float64)
-    return picks(key, count, copies).tolist()
+    found = picks(key, count, copies).tolist()
+    bounded = picks(key, count, copies, lambda at: max(len(scores[p]) for p in at.tolist()))
+    assert bounded.tolist() == found
+    return found
 
 
 rows = st.lists(st.integers(0, 4).map(float), max_size=9)

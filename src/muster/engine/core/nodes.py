@@ -31,7 +31,7 @@ from muster.engine.core.label_columns import LabelColumns
 from muster.engine.core.resources import exact_sum, exact_sums
 from muster.model.core import Node
 
-_FEW = 4  # columns that are changed one by one: for more, one call over all of them is faster
+_FEW = 8  # columns that are changed one by one: for more, one call over all of them is faster
 
 
 class MoveKind(IntEnum):
@@ -310,18 +310,20 @@ class Nodes:
 
     def _add(self, delta: Vector, nodes: Sequence[int], sign: int) -> list[int]:
         """Adds a delta to the columns of nodes, of which one may be named several times; returns the nodes."""
-        if len(nodes) == 1:
-            node = nodes[0]
-            self.rows[:, node] += delta if sign > 0 else -delta
-            self.log.append(node)
-            return [node]
-        counts = Counter(nodes)
-        index = list(counts)
-        if len(index) <= _FEW:
-            for node, count in counts.items():
-                self.rows[:, node] += delta * (sign * count)
+        delta = delta if sign > 0 else -delta
+        if len(set(nodes)) == len(nodes):
+            index, counts = list(nodes), None
         else:
-            self.rows[:, index] += delta[:, None] * (sign * np.array(list(counts.values())))
+            counts = Counter(nodes)
+            index = list(counts)
+        if len(index) <= _FEW:
+            for node in index:
+                column = self.rows[:, node]
+                column += delta if counts is None else delta * counts[node]
+        elif counts is None:
+            self.rows[:, np.array(index)] += delta[:, None]
+        else:
+            self.rows[:, np.array(index)] += delta[:, None] * np.array(list(counts.values()))
         self.log.extend(index)
         return index
 

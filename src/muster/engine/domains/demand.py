@@ -139,8 +139,11 @@ class Counts:
     def fits(self, level: int, need: Need, when: int = FREE) -> Bools:
         """Returns the segments of a level that could have the capacity for the need."""
         fits: Bools = self.cut.tiers[level].real.copy()
+        alone = len(self.demand.by_signature) == 1
         for key, amount in need.amounts:
-            fits &= self._free_of(key, level, when) >= amount
+            # Where enough copies of the only signature fit, there is enough of every resource with its own row.
+            if not alone or key >= SHARED:
+                fits &= self._free_of(key, level, when) >= amount
         for k, least in need.counts:
             fits &= self._copies[k][level][when] >= least
         return fits
@@ -169,13 +172,16 @@ class Counts:
     @cached_property
     def _ratios(self) -> Floats:
         """Returns the same of the segments of all levels."""
-        highest = np.zeros(self.cut.ends[-1])
-        for key, amount in self.demand.all.amounts:
-            if key != PODS:
-                shared = self._shared.get(key)
-                free = self._free.everywhere[self._size + key] if shared is None else shared.everywhere[FREE]
-                # Where there is none the ratio is practically infinite; KAI uses 1000, and nothing fits there, either.
-                np.maximum(highest, amount / np.maximum(free, 1), out=highest)
+        asked = [(key, amount) for key, amount in self.demand.all.amounts if key != PODS]
+        own = [(self._size + key, amount) for key, amount in asked if key < SHARED]
+        free = self._free.everywhere.take([row for row, _ in own], axis=0)
+        amounts = [amount for _, amount in own]
+        if len(own) < len(asked):
+            free = np.vstack([free, *(shared.everywhere[FREE] for shared in self._shared.values())])
+            amounts += [amount for key, amount in asked if key >= SHARED]
+        # Where there is none the ratio is practically infinite; KAI uses 1000, and nothing fits there, either.
+        ratios = np.array(amounts, np.int64)[:, None] / np.maximum(free, 1)
+        highest: Floats = np.maximum.reduce(ratios, axis=0, initial=0.0)
         return highest
 
     def pods(self, level: int) -> Index | None:

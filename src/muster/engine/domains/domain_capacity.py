@@ -41,7 +41,7 @@ class Column:
             self._cursor = len(self._log)
             changed = np.array(list(since), np.int64)
             fresh = self._compute(changed)
-            change = fresh - self._values[:, changed]
+            change = fresh - self._values.take(changed, axis=1)
             self._values[:, changed] = fresh
             for kept in self._kept.values():
                 kept.add(changed, change)
@@ -66,15 +66,18 @@ class KeptSums:
         self.sums = cut.sums(cut.count(values[:, cut.order]))
         self._segment = np.full(values.shape[1], -1, np.int64)  # per node its narrowest segment; −1: none
         self._segment[cut.order] = cut.segments(len(cut.tiers) - 1)
-        self._chains = cut.chains()
+        self._chains = cut.chains().tolist()
 
     def add(self, nodes: Index, change: Rows) -> None:
         """Adds each column of the change to the segments of its node. Usually only a few segments change."""
-        at = self._segment[nodes]
+        at = self._segment.take(nodes)
         segments = set(at.tolist())
         for segment in segments - {-1}:
             part = change if len(segments) == 1 else change[:, at == segment]
-            self.sums.everywhere[:, self._chains[segment]] += part.sum(axis=1)[:, None]
+            total = np.add.reduce(part, axis=1)
+            for position in self._chains[segment]:
+                column = self.sums.everywhere[:, position]
+                column += total
 
 
 class DomainCapacity:
@@ -89,7 +92,7 @@ class DomainCapacity:
 
     def rows(self, at: Index) -> Rows:
         """What is free on these nodes, per resource: at once, then once what is releasing is gone."""
-        return self.nodes.free[:, at]
+        return self.nodes.free.take(at, axis=1)
 
     def free(self) -> Column:
         """2·R rows: per resource what is free at once, then what will be."""
@@ -124,10 +127,11 @@ class DomainCapacity:
         column = self._copies.get(signature)
         if column is None:
             usable = self.session.placement.answers(task).static
-            shape = task.shape
+            shape, everywhere = task.shape, bool(usable.all())
 
             def compute(at: Index) -> Rows:
-                return copies(self.rows(at), shape.request(self.nodes.axis)) * usable[at]
+                found = copies(self.rows(at), shape.request(self.nodes.axis))
+                return found if everywhere else found * usable[at]
 
             column = self._copies[signature] = Column(self.nodes.log, compute, len(self.nodes))
         return column
@@ -147,8 +151,8 @@ class EmptyClusterCapacity(DomainCapacity):
 def copies(rows: Rows, request: Rows) -> Rows:
     """How many of the request fit into each column of node rows: by future idle, and by idle and future idle."""
     asked = (request > 0).nonzero()[0]
-    free = rows.reshape(2, len(request), -1)[::-1, asked]  # once what is releasing is gone, then at once
-    found: Rows = (free // request[asked][:, None]).min(axis=1, initial=_MOST_COPIES)
-    np.maximum(found, 0, out=found)
+    free = rows.reshape(2, len(request), -1).take(asked, axis=1)  # at once, then once what is releasing is gone
+    free //= request.take(asked)[:, None]
+    found: Rows = np.maximum(np.minimum.reduce(free, axis=1, initial=_MOST_COPIES)[::-1], 0)
     np.minimum(found[NOW], found[FREE], out=found[NOW])
     return found

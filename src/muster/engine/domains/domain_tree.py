@@ -8,7 +8,7 @@ the level below for each level above. A `Cut` is the tree over some of its nodes
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -22,13 +22,20 @@ from muster.engine.core.hooks import Bools, Index
 Ids = NDArray[np.int64]
 
 
-class DomainSums(list[NDArray[np.int64]]):
+class DomainSums:
     """Per level: rows × segments. `everywhere` has the segments of all levels, the root first."""
 
+    __slots__ = ("_ends", "everywhere")
+
     def __init__(self, everywhere: NDArray[np.int64], ends: Sequence[int]) -> None:
-        super().__init__([everywhere[:, start:end] for start, end in zip((0, *ends), ends, strict=False)])
         self.everywhere = everywhere
         self._ends = ends
+
+    def __getitem__(self, level: int) -> NDArray[np.int64]:
+        return self.everywhere[:, self._ends[level - 1] if level else 0 : self._ends[level]]
+
+    def __iter__(self) -> Iterator[NDArray[np.int64]]:
+        return (self[level] for level in range(len(self._ends)))
 
     def copy(self) -> DomainSums:
         return DomainSums(self.everywhere.copy(), self._ends)
@@ -114,7 +121,7 @@ class Cut:
     def sums(self, narrowest: NDArray[np.int64]) -> DomainSums:
         """DomainSums upwards: from rows × narrowest segments to the same for every level, the root first."""
         found = DomainSums(np.empty((len(narrowest), self.ends[-1]), np.int64), self.ends)
-        found[-1][:] = narrowest
+        found[len(self.tiers) - 1][:] = narrowest
         for level in range(len(self.tiers) - 2, -1, -1):
             if len(self.tiers[level].below):
                 np.add.reduceat(found[level + 1], self.tiers[level].below, axis=1, out=found[level])

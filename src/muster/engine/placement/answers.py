@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -179,6 +180,15 @@ class ColumnAnswers:
                 self.task, self.nodes, self._column_lists, self.needs, self.terms.filters, self.terms.scores
             )
         return found
+
+    def most_copies(self, index: Index, kind: MoveKind) -> int:
+        """Returns a bound of the number of such tasks that any of these nodes can take by what is free there."""
+        most, size = sys.maxsize, self.nodes.axis.size
+        for key, amount in self.needs:
+            if most > 1 and key < SHARED:
+                free = self.nodes.free[key if kind == MoveKind.ALLOCATE else size + key]
+                most = min(most, int(np.maximum.reduce(free.take(index))) // amount)
+        return most
 
     def _of_all(self, kind: MoveKind) -> Floats:
         """Evaluates all nodes; where all terms read columns only, once per node class.

@@ -43,13 +43,17 @@ def best_heads(key: Floats, count: int) -> Index:
     return finite[order[:count]]
 
 
-def picks(key: Floats, count: int, copies: Callable[[Index, Index], Floats]) -> Index:
+def picks(
+    key: Floats, count: int, copies: Callable[[Index, Index], Floats], most: Callable[[Index], int] | None = None
+) -> Index:
     """Positions in one-at-a-time order, at most `count`; fewer when nothing more fits.
 
     `copies(positions, j)` scores the positions with j tasks of the run already there, −inf where one more does not fit.
+    `most(positions)` is a bound of the tasks that any of them can take, if there is one.
     """
     heads = best_heads(key, count)
-    if count <= 1 or not len(heads):
+    limit = count if most is None or count <= 1 or not len(heads) else min(count, most(heads))
+    if limit <= 1 or not len(heads):
         return heads
     found_g, found_n = [key[heads]], [heads]
     found_j = [np.zeros(len(heads), np.int64)]
@@ -57,7 +61,7 @@ def picks(key: Floats, count: int, copies: Callable[[Index, Index], Floats]) -> 
     # Where heads are few, each takes several: twice its part is mostly enough at once.
     live, floor, height, step = heads, key[heads], 1, min(max(4, 2 * count // len(heads)), 64)
     while len(live):
-        rows = min(step, count - height)
+        rows = min(step, limit - height)
         if rows <= 0:
             break
         # Columns of `grid` are the live nodes, its rows are height .. height+rows−1 more tasks on each.

@@ -241,8 +241,11 @@ class Placement:
         def never(positions: Index, j: Index) -> Floats:
             return np.full(len(positions), -np.inf)
 
+        def most(positions: Index) -> int:
+            return answers.columns.most_copies(positions if index is None else index[positions], kind)
+
         more = never if how == Batch.ONCE else copies
-        order = picks(key, wanted, more)
+        order = picks(key, wanted, more, most)
         if extra is not None and len(order) > 1:
             order = self._until_full(order, more)
         chosen: list[int] = (order if index is None else index[order]).tolist()

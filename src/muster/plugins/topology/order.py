@@ -30,7 +30,7 @@ class Ordered(LazyNodeSets):
         self.cut = counts.cut
         self.nodes = nodes
         self._pinned = pinned
-        self._ranks = self._ranked()
+        self._orders, self._ranks = self._ranked()
         self._found: dict[int, list[int]] = {}  # level → its segments in order; computed on first use
         # Nodes outside the tree may be used if no level is required: a preference must not keep a job pending.
         self._rest = wanted.required is None and len(nodes.index) > len(self.cut.members)
@@ -70,17 +70,21 @@ class Ordered(LazyNodeSets):
 
     # --- the order of domains
 
-    def _ranked(self) -> list[Index]:
-        """Returns per level the place of each segment: fuller segments first, inside the place of the parent."""
+    def _ranked(self) -> tuple[list[Index], list[Index]]:
+        """Returns per level its segments in order, fuller segments first inside the place of the parent, and the place
+        of each segment.
+        """
         deepest = self.wanted.levels[0]
         ranks = [np.zeros(len(self.cut.tiers[0].starts), np.int64)]
+        orders = [np.arange(len(ranks[0]))]
         for level in range(1, deepest + 1):
             tier = self.cut.tiers[level]
             order = np.lexsort((-self.counts.ratio(level), ranks[-1][tier.parent]))
             rank = np.empty(len(order), np.int64)
             rank[order] = np.arange(len(order))
             ranks.append(rank)
-        return ranks
+            orders.append(order)
+        return orders, ranks
 
     def _level(self, level: int) -> list[int]:
         found = self._found.get(level)
@@ -105,7 +109,7 @@ class Ordered(LazyNodeSets):
             keys.append(~counts.now(level, demand.least))
         if home is not None:
             keys.append(~home)
-        order = np.lexsort(keys)
+        order = np.lexsort(keys) if len(keys) > 1 else self._orders[level]
         found: list[int] = order[fits[order]].tolist()
         return found
 
