@@ -130,9 +130,8 @@ class QueueJobs:
         return min(found, default=None)
 
     def upcoming(self, count: int) -> list[Task]:
-        """Returns the pods of the jobs of one pod (`single_job_classes`) among the next jobs."""
-        classes = self._session.single_classes
-        return [single_task(job) for _, job in self._in_order[: -count - 1 : -1] if job.key in classes]
+        """Returns the pods of the jobs of one pod (`Job.single_class`) among the next jobs."""
+        return [single_task(job) for _, job in self._in_order[: -count - 1 : -1] if job.single_class is not None]
 
     def put_back(self, run: list[Job]) -> None:
         """Puts back the last jobs of a run."""
