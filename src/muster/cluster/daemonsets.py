@@ -46,9 +46,9 @@ def reconcile(owners: Owners, owner: DaemonSet) -> None:
     eligible = set(wanted)
     for node in sorted(on):
         alive = [pod for pod in on[node] if is_active(pod)]
-        surplus = alive if node not in eligible else sorted(alive, key=_first_stays)[1:]
+        surplus = alive if node not in eligible else sorted(alive, key=_keep_order)[1:]
         for pod in (*surplus, *(pod for pod in on[node] if is_finished(pod))):
-            owners.dismiss(pod)
+            owners.delete_pod(pod)
     for node in wanted:
         # A terminating pod keeps its place until it is gone.
         if not any(not is_finished(pod) for pod in on.get(node, ())):
@@ -114,5 +114,5 @@ def _node_of(pod: Pod) -> str:
     return ""
 
 
-def _first_stays(pod: Pod) -> tuple[bool, str, str]:
+def _keep_order(pod: Pod) -> tuple[bool, str, str]:
     return (not pod.spec.node_name, pod.metadata.creation_timestamp or "", pod.metadata.name)

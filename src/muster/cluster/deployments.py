@@ -22,7 +22,7 @@ def reconcile(owners: Owners, sets: Owned[ReplicaSet], deployment: Deployment) -
     if owners.adopt(deployment, deployment.spec.selector, sets):
         return
     owned = sets.of(deployment)
-    if not owned and _recall(owners, deployment):
+    if not owned and _recreate_replica_set(owners, deployment):
         return
     wanted = max(1 if deployment.spec.replicas is None else deployment.spec.replicas, 0)
     current = _current(owned, deployment.spec.template)
@@ -42,7 +42,7 @@ def reconcile(owners: Owners, sets: Owned[ReplicaSet], deployment: Deployment) -
         owners.adopt(deployment, deployment.spec.selector, owners.pods, owner=made)
         return
     owners.adopt(deployment, deployment.spec.selector, owners.pods, owner=current)
-    notes = {**current.metadata.annotations, **_passed_on(deployment)}
+    notes = {**current.metadata.annotations, **_inherited_annotations(deployment)}
     if notes != current.metadata.annotations:
         current = owners.store.update(replace(current, metadata=replace(current.metadata, annotations=notes)))
     _scale(owners, current, share)
@@ -55,7 +55,7 @@ def _current(owned: list[ReplicaSet], template: PodTemplateSpec) -> ReplicaSet |
     return next((s for s in owned if template_hash(s.spec.template) == wanted), None)
 
 
-def _recall(owners: Owners, deployment: Deployment) -> bool:
+def _recreate_replica_set(owners: Owners, deployment: Deployment) -> bool:
     """Creates a ReplicaSet that the input lacks, although it has the Deployment and the pods, under the name that the
     pods give."""
     selector, namespace = deployment.spec.selector, deployment.metadata.namespace
@@ -87,7 +87,7 @@ def _replica_set(deployment: Deployment, hash_: str, replicas: int) -> ReplicaSe
             name=f"{deployment.metadata.name}-{hash_}",
             namespace=deployment.metadata.namespace,
             labels=labels,
-            annotations=_passed_on(deployment),
+            annotations=_inherited_annotations(deployment),
             owner_references=[reference(deployment)],
         ),
         spec=ReplicaSetSpec(
@@ -98,7 +98,7 @@ def _replica_set(deployment: Deployment, hash_: str, replicas: int) -> ReplicaSe
     )
 
 
-def _passed_on(deployment: Deployment) -> dict[str, str]:
+def _inherited_annotations(deployment: Deployment) -> dict[str, str]:
     """Returns the annotations for a ReplicaSet. Kubernetes: those of its Deployment, except those of kubectl and
     controllers."""
     notes = deployment.metadata.annotations
@@ -154,7 +154,7 @@ def reconcile_replicas(owners: Owners, owner: ReplicaSet | ReplicationController
     for _ in range(wanted - len(alive)):
         owners.make(owner, owner.spec.template)
     for pod in surplus(alive, len(alive) - wanted):
-        owners.dismiss(pod)
+        owners.delete_pod(pod)
     ready = sum(1 for pod in alive if is_healthy(pod))
     owners.report(owner, replace(owner.status, replicas=len(alive), ready_replicas=ready, available_replicas=ready))
 

@@ -44,7 +44,7 @@ class Location(Struct, frozen=True):
             return repeat(Location(self.file, self.line), length)
         return (Location(self.file, self.line, self.document, (*self.prefix, "items", i)) for i in range(length))
 
-    def light(self) -> Location:
+    def without_document(self) -> Location:
         """Returns the location without the document, if its line is known."""
         return self if self.prefix or self.document is None else Location(self.file, self.line)
 

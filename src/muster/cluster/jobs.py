@@ -31,7 +31,7 @@ def reconcile(owners: Owners, job: Job) -> None:
         for _ in range(wanted - len(alive)):
             owners.make(job, job.spec.template, labels=dict.fromkeys(JOB_NAME, job.metadata.name))
     for pod in surplus(alive, len(alive) - wanted):
-        owners.dismiss(pod)
+        owners.delete_pod(pod)
     _report(owners, job, alive, len(done), len(failed), ended)
 
 

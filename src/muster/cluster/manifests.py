@@ -220,7 +220,7 @@ class _Reader:
     def keep(self, obj: Object, place: Location) -> None:
         # Policies and sub-groups are checked later, field by field.
         by_field = obj.spec.sub_groups if isinstance(obj, PodGroup) else type(obj) in _CHECKED_BY_FIELD
-        kept = place if by_field else place.light()
+        kept = place if by_field else place.without_document()
         self.found.setdefault((type(obj).__name__, key(obj)), []).append((obj, kept))
 
     def named(self, obj: Object, place: Location, about: str) -> bool:

@@ -79,7 +79,7 @@ class MemoryStore:
         self._version = 0
         self._subscribers: dict[MemoryWatch, None] = {}
         self._history: deque[WatchEvent] = deque(maxlen=HISTORY_EVENTS)
-        self._lives: dict[tuple[str, str], int] = {}  # how often an object of this name has been deleted
+        self._uid_counts: dict[tuple[str, str], int] = {}  # how often an object of this name has been deleted
         self._applied: dict[tuple[str, str, str], Mapping[str, Any]] = {}  # what each field manager applied last
         self.events: deque[Event] = deque()
         for obj in sorted(objects, key=lambda o: (type(o).__name__, key_of(o))):
@@ -122,7 +122,7 @@ class MemoryStore:
 
     def known(self, kind: type[Object], key: str) -> bool:
         """Returns whether there is, or ever was, an object of this name."""
-        return key in self.of(kind) or (kind.__name__, key) in self._lives
+        return key in self.of(kind) or (kind.__name__, key) in self._uid_counts
 
     def list(self, kind: type[T], namespace: str = "") -> Listing[T]:
         table = self.of(kind)
@@ -224,24 +224,24 @@ class MemoryStore:
         version = str(self._version)
         obj = replace(obj, metadata=replace(obj.metadata, resource_version=version))
         self._objects[kind][key] = obj
-        self._tell(WatchEvent(Change.MODIFIED, kind, key, obj, version))
+        self._notify(WatchEvent(Change.MODIFIED, kind, key, obj, version))
         return obj
 
     def remove(self, kind: type[Object], key: str) -> None:
         """Removes the object at once."""
         name = kind.__name__
         old = self._objects[name].pop(key)
-        self._lives[name, key] = self._lives.get((name, key), 0) + 1
+        self._uid_counts[name, key] = self._uid_counts.get((name, key), 0) + 1
         self._version += 1
         version = str(self._version)
         last = replace(old, metadata=replace(old.metadata, resource_version=version))
-        self._tell(WatchEvent(Change.DELETED, name, key, last, version))
+        self._notify(WatchEvent(Change.DELETED, name, key, last, version))
 
     def forget(self, kind: type[Object], key: str) -> None:
         """Removes the object at once, if there is one. Nothing remembers it, so its name must not be used again."""
         if key in self.of(kind):
             self.remove(kind, key)
-        self._lives.pop((kind.__name__, key), None)
+        self._uid_counts.pop((kind.__name__, key), None)
 
     def _add(self, obj: T) -> T:
         kind, key = type(obj).__name__, key_of(obj)
@@ -252,13 +252,13 @@ class MemoryStore:
         uid = meta.uid or self._uid(kind, key)
         obj = replace(obj, metadata=replace(meta, resource_version=version, uid=uid, namespace=namespace))
         self._objects.setdefault(kind, {})[key] = obj
-        self._tell(WatchEvent(Change.ADDED, kind, key, obj, version))
+        self._notify(WatchEvent(Change.ADDED, kind, key, obj, version))
         return obj
 
     def _uid(self, kind: str, key: str) -> str:
         """Returns a UID made from `ns/name`; an object that is created again under its old name gets another one."""
-        lives = self._lives.get((kind, key), 0)
-        return f"{key}.{lives + 1}" if lives else key
+        count = self._uid_counts.get((kind, key), 0)
+        return f"{key}.{count + 1}" if count else key
 
     def _end(self, pod: Pod, key: str, grace: int | None) -> None:
         if grace is None:
@@ -283,7 +283,7 @@ class MemoryStore:
         _same_uid(old, key, obj.metadata.uid)
         return old
 
-    def _tell(self, event: WatchEvent) -> None:
+    def _notify(self, event: WatchEvent) -> None:
         self._history.append(event)
         for watch in self._subscribers:
             if not watch.kinds or event.kind in watch.kinds:

@@ -160,7 +160,7 @@ class Owners:
             if not self.store.known(Pod, f"{owner.metadata.namespace}/{name}"):
                 return name
 
-    def dismiss(self, pod: Pod) -> None:
+    def delete_pod(self, pod: Pod) -> None:
         """Deletes a pod that its owner no longer needs."""
         if not is_terminating(pod):
             self.store.delete(Pod, key_of(pod))

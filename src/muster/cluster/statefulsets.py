@@ -31,9 +31,9 @@ def reconcile(owners: Owners, owner: StatefulSet) -> None:
     beyond = sorted((pod for name, pod in present.items() if name not in names), key=_ordinal, reverse=True)
     if not ordered:
         for pod in beyond:
-            owners.dismiss(pod)
+            owners.delete_pod(pod)
     elif beyond and whole:
-        owners.dismiss(beyond[0])
+        owners.delete_pod(beyond[0])
     alive = [pod for pod in present.values() if is_active(pod)]
     ready = sum(1 for pod in alive if is_healthy(pod))
     owners.report(owner, replace(owner.status, replicas=len(alive), ready_replicas=ready, available_replicas=ready))
@@ -47,7 +47,7 @@ def _fill(owners: Owners, owner: StatefulSet, names: dict[str, int], present: di
         if pod is None and f"{owner.metadata.namespace}/{name}" not in owners.store.of(Pod):
             _make(owners, owner, name, ordinal)
         elif pod is not None and is_finished(pod):
-            owners.dismiss(pod)
+            owners.delete_pod(pod)
         elif pod is not None and is_healthy(pod):
             continue
         whole = False

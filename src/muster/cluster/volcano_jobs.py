@@ -50,7 +50,7 @@ def reconcile(owners: Owners, job: volcano_job.Job, *, all_pods: bool = False) -
     if complete:
         for pod in members.values():
             if is_active(pod):
-                owners.dismiss(pod)
+                owners.delete_pod(pod)
     elif all_pods or group.status.phase not in _PENDING:
         _make_pods(owners, job, spec, group, members, all_pods)
     _report(owners, job, spec, list(members.values()), complete)
@@ -100,7 +100,7 @@ def _make_pods(
                 owners.store.create(volcano_objects.pod(job, spec, task, index, group.metadata.name))
     for name, pod in members.items():
         if name not in wanted:
-            owners.dismiss(pod)
+            owners.delete_pod(pod)
 
 
 def _may_start(job: volcano_job.Job, spec: JobSpec, task: TaskSpec, members: Members) -> bool:

@@ -88,7 +88,7 @@ class Arguments(Mapping[str, Any]):
             number = self._number(key)
             if isinstance(number, float):
                 raise ValueError("is not a whole number")
-            _hold(number, minimum, maximum)
+            _check_range(number, minimum, maximum)
             return number
         except ValueError as why:
             self._use_default(key, default, why, _expected("a whole number", minimum, maximum))
@@ -106,7 +106,7 @@ class Arguments(Mapping[str, Any]):
             return default
         try:
             number = self._number(key)
-            _hold(number, minimum, maximum)
+            _check_range(number, minimum, maximum)
             return float(number)
         except ValueError as why:
             self._use_default(key, default, why, _expected("a number", minimum, maximum))
@@ -184,7 +184,7 @@ class Arguments(Mapping[str, Any]):
             self.warn(key, f"is {value!r}, which {why}: using {default}", f"give {expected}")
 
 
-def _hold(number: float, minimum: float | None, maximum: float | None) -> None:
+def _check_range(number: float, minimum: float | None, maximum: float | None) -> None:
     if minimum is not None and number < minimum:
         raise ValueError(f"is less than {minimum}")
     if maximum is not None and number > maximum:

@@ -127,9 +127,9 @@ class _Loading:
             if isinstance(name, str) and name in self.known.actions:
                 yield name
             else:
-                self.strange("action", str(name), ("actions",))
+                self.report_unknown("action", str(name), ("actions",))
 
-    def strange(self, what: str, name: str, path: Path) -> None:
+    def report_unknown(self, what: str, name: str, path: Path) -> None:
         """Reports an action or a plugin that muster does not have."""
         known = self.known.actions if what == "action" else self.known.plugins
         volcano_only = (VOLCANO_ACTIONS if what == "action" else VOLCANO_PLUGINS).get(name)
@@ -183,7 +183,7 @@ class _Loading:
             message = f"{name} is served by muster's plugin {served}"
             self.report("notice", (*path, "name"), about, "served-by", message, f"write `name: {served}`")
         elif name not in self.known.plugins:
-            self.strange("plugin", name, (*path, "name"))
+            self.report_unknown("plugin", name, (*path, "name"))
             return None
         arguments = self.arguments(
             entry.get("arguments"),
@@ -253,7 +253,7 @@ class _Loading:
                     "error", path, "", "config-shape", "a configuration without its action's name", "add `name:`"
                 )
             elif name not in self.known.actions:
-                self.strange("action", name, (*path, "name"))
+                self.report_unknown("action", name, (*path, "name"))
             elif name in seen:
                 about = f"action {name}"
                 self.report("warning", path, about, "action-twice", "configured twice: the first counts", "remove one")

@@ -140,7 +140,7 @@ class Hierarchy:
         self._used: dict[str, int] = {}
         for job in jobs:
             if job.queue is not None:
-                self._plant(job, job.queue)
+                self._insert_job(job, job.queue)
         self._left = self._resources_left()
         for key in self._leaves:
             self._weigh_leaf(key)
@@ -148,7 +148,7 @@ class Hierarchy:
         self._changed: dict[str, None] = {}
         self._reorder_epoch = 0
 
-    def _plant(self, job: Job, queue: Queue) -> None:
+    def _insert_job(self, job: Job, queue: Queue) -> None:
         node = self._root
         weights = queue.annotations.get(WEIGHTS, "").split("/")
         for depth, name in enumerate(path_of(queue)[1:], start=1):

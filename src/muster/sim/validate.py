@@ -47,9 +47,9 @@ def validate_cluster(
             found += locator.locate(type(plugin).examine(session))
     finally:
         session.close()
-    return in_order([*map(_graver, manifests.findings), *found])
+    return in_order([*map(_as_error, manifests.findings), *found])
 
 
-def _graver(finding: Finding) -> Finding:
+def _as_error(finding: Finding) -> Finding:
     """Makes an error of a kind that is not described, and of what a description does not find in an object."""
     return replace(finding, severity="error") if finding.code in (FAULT_OF_OBJECT, UNDESCRIBED) else finding

@@ -71,10 +71,10 @@ class GroupSlots:
         A group in which a pod of the unit was unschedulable comes last. `since` is the time at which the pod was first
         seen, if it exists already.
         """
-        unproven = self._unproven_of(unit, since)
+        unproven = self._unproven_requests(unit, since)
         if self._distrusted.get(unit, 0.0) <= self._now():
-            return self._best(unit, bound, self._standing(unit, bound, grouping, unproven))
-        usage = self._standing(unit, bound, grouping, {})
+            return self._best(unit, bound, self._quota_usage(unit, bound, grouping, unproven))
+        usage = self._quota_usage(unit, bound, grouping, {})
         # It is unknown which of these requests are real: all are divided in proportion to the missing pods.
         return self._best(unit, bound, usage, lambda group: usage.missing(group) / (unproven.get(group, 0) + 1))
 
@@ -82,7 +82,7 @@ class GroupSlots:
         """Returns whether the groups are full only because of requests whose pods were not seen yet."""
         if self._unproven is self.reservations or self.choose(unit, bound, grouping, since) is not None:
             return False
-        return self._best(unit, bound, self._standing(unit, bound, grouping, {})) is not None
+        return self._best(unit, bound, self._quota_usage(unit, bound, grouping, {})) is not None
 
     def _best(
         self, unit: Unit, bound: BoundPolicy, usage: QuotaUsage, preference: Callable[[str], float] | None = None
@@ -92,7 +92,7 @@ class GroupSlots:
         preferred = [group for group in open_ if self._avoided.get((unit, group), now) <= now]
         return max(preferred or open_, key=preference or usage.missing, default=None)
 
-    def _unproven_of(self, unit: Unit, since: float | None) -> dict[str, int]:
+    def _unproven_requests(self, unit: Unit, since: float | None) -> dict[str, int]:
         """Returns the requests whose pods were not seen yet, per group; those after `since` do not count."""
         if self._unproven is self.reservations:
             return {}
@@ -110,7 +110,7 @@ class GroupSlots:
         self._avoided = {at: until for at, until in self._avoided.items() if until > now}
         self._avoided[unit, group] = now + seconds
 
-    def _standing(self, unit: Unit, bound: BoundPolicy, grouping: Grouping, more: dict[str, int]) -> QuotaUsage:
+    def _quota_usage(self, unit: Unit, bound: BoundPolicy, grouping: Grouping, more: dict[str, int]) -> QuotaUsage:
         groups = tuple(bound.rules.groups)
         counts, _ = self.reservations.of(unit, but="")
         for group, n in more.items():

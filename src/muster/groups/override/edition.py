@@ -60,7 +60,7 @@ def edition(
         _check(template, made.template)
         given = [] if privileged else gained(template, made.template)
         if given:
-            raise _refusal(given, _blamed(given, template, rules_for(spec, groups), bases))
+            raise _refusal(given, _granting_overrides(given, template, rules_for(spec, groups), bases))
     return made
 
 
@@ -82,22 +82,24 @@ def _steps(made: Edition, rules: Sequence[GroupRule], bases: Bases) -> Iterator[
             yield path
 
 
-def _blamed(given: Sequence[Gain], template: Template, rules: Sequence[GroupRule], bases: Bases) -> dict[Gain, str]:
+def _granting_overrides(
+    given: Sequence[Gain], template: Template, rules: Sequence[GroupRule], bases: Bases
+) -> dict[Gain, str]:
     """Each gain with the override that granted it: the last override after which it was new."""
-    blamed: dict[Gain, str] = {}
+    granted_by: dict[Gain, str] = {}
     had: set[Gain] = set()
     made = Edition(deepcopy(template))
     for path in _steps(made, rules, bases):
         has = set(gained(template, made.template))
-        blamed |= dict.fromkeys(has - had, path)
+        granted_by |= dict.fromkeys(has - had, path)
         had = has
-    return {gain: blamed[gain] for gain in given}
+    return {gain: granted_by[gain] for gain in given}
 
 
-def _refusal(given: Sequence[Gain], blamed: dict[Gain, str]) -> OverrideError:
-    gains = "; ".join(f"{gain} ({blamed[gain]})" for gain in given)
+def _refusal(given: Sequence[Gain], granted_by: dict[Gain, str]) -> OverrideError:
+    gains = "; ".join(f"{gain} ({granted_by[gain]})" for gain in given)
     text = f"the edition must not gain privileges over its template: {gains} ({PERMIT})"
-    return OverrideError(text, blamed[given[0]])
+    return OverrideError(text, granted_by[given[0]])
 
 
 def _images(pod: Template, overrider: ImageOverrider, bases: Bases) -> Iterator[list[str]]:

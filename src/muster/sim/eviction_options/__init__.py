@@ -146,7 +146,7 @@ class Choice:
         taken = self.evicting.taken(self.statement)
         cost = self.evicting.costs.of(taken, self.claim.tasks[0], 1)
         moves = undone(self.statement)
-        why = [self._permitted(), self._alone_or_whole(), self._among(taken), self._nodes(cost, limit)]
+        why = [self._permitted(), self._unit_text(), self._comparison_text(taken), self._nodes(cost, limit)]
         redone(self.statement, moves)
         by = self.move.by.key if self.move.by is not None else ""
         rule = "queue-share" if self.move.rule == RECLAIM else "priority"
@@ -172,13 +172,13 @@ class Choice:
         ]
         return f"queue {queue.name} {', '.join(parts)}" if parts else ""
 
-    def _alone_or_whole(self) -> str:
+    def _unit_text(self) -> str:
         unit = self.unit
         if not unit.whole or len(unit.tasks) == 1:
             return ""
         return f"gang {unit.job.shown} is evicted as a whole ({len(unit.tasks)} pods)"
 
-    def _among(self, taken: list[Unit]) -> str:
+    def _comparison_text(self, taken: list[Unit]) -> str:
         """Returns how the pod's unit compares with the units on its node that stay, by the order of the search."""
         gone = {task.key for unit in taken for task in unit.tasks}
         on = self.move.nodes[0]

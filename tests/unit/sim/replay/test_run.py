@@ -184,4 +184,4 @@ def test_finished_jobs_leave_nothing_behind() -> None:
     store, state = run._cluster.store, run._state
     run._cluster.follow(state)
     assert not store.everything()["Pod"] and not store.everything()["PodGroup"]
-    assert not state.tasks and not state.jobs and not store._lives and not store.events
+    assert not state.tasks and not state.jobs and not store._uid_counts and not store.events
