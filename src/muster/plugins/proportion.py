@@ -11,26 +11,20 @@ from functools import partial
 
 from muster.config.types import Arguments, PluginOption
 from muster.engine.core.hooks import (
-    JobEnqueue,
-    Ledger,
     Opinion,
     Overused,
     Plugin,
-    Preemptive,
     Protection,
     QueueOrder,
-    QueueQuota,
-    QueueShares,
     Reason,
     Reclaimable,
-    Vote,
 )
-from muster.engine.core.jobs import Job, Queue, Task
+from muster.engine.core.jobs import Queue, Task
 from muster.engine.core.resources import ALWAYS, SLACK, add, at_most, count_within, empty, total_of
 from muster.engine.core.session import Session
-from muster.engine.core.statement import Move
 from muster.engine.evictions.claim import RECLAIM, Claim
 from muster.engine.queues import accounts
+from muster.engine.queues.accounted_queues import AccountedQueues
 from muster.engine.queues.accounts import Account
 from muster.engine.queues.job_sums import JobSums
 from muster.engine.queues.limits import Origin, capabilities
@@ -95,9 +89,7 @@ def _grow(part: WeightedQueue, remaining: Mapping[str, float], fraction: float) 
     return deserved
 
 
-class Proportion(
-    Plugin, QueueOrder, QueueQuota, QueueShares, Overused, Preemptive, Protection, Reclaimable, JobEnqueue, Ledger
-):
+class Proportion(Plugin, AccountedQueues, QueueOrder, Overused, Protection, Reclaimable):
     name = "proportion"
     opinion = Opinion.REST
 
@@ -144,9 +136,6 @@ class Proportion(
             self._asked, self._divided = asked, [part.deserved for part in parts]
         for account, deserved in zip(self._accounts.values(), self._divided, strict=True):
             account.deserved = deserved
-
-    def deserved(self) -> dict[str, dict[str, float]]:
-        return {name: dict(account.deserved) for name, account in self._accounts.items()}
 
     # --- order and limits
 
@@ -199,17 +188,11 @@ class Proportion(
         account = self._accounts[queue.name]
         return ((account.allocated, account.deserved),)
 
-    def closed(self, queue: Queue) -> Reason | None:
-        return self._accounts[queue.name].refuses()
-
     def preemptive(self, queue: Queue, task: Task) -> bool:
         return self.admits(queue, task, 1) == 1
 
     def deserves(self, queue: Queue, amounts: Mapping[str, int]) -> bool:
         return self._accounts[queue.name].deserves(amounts)
-
-    def undeserved(self, queue: Queue, amounts: Mapping[str, int]) -> Reason:
-        return self._accounts[queue.name].undeserved(amounts)
 
     def protects(self, claim: Claim, victims: Sequence[Task]) -> Reason | None:
         account = self._accounts.get(victims[0].job.queue_name) if victims[0].job is not None else None
@@ -240,40 +223,3 @@ class Proportion(
                 add(allocated, task.shape.amounts, -1)
             answers.append(beyond)
         return answers
-
-    # --- admission
-
-    def enqueueable(self, job: Job) -> Vote:
-        account = self._accounts[job.queue_name]
-        refused = account.refuses() is not None or account.overruns(accounts.minimum(job))
-        return Vote.REJECT if refused else Vote.PERMIT
-
-    def refusal(self, job: Job) -> Reason:
-        account = self._accounts[job.queue_name]
-        return account.refuses() or Reason("queue-capability", account.overrun_message(accounts.minimum(job)))
-
-    def yields(self, job: Job) -> bool:
-        return self._accounts[job.queue_name].refuses() is None
-
-    def equal_votes(self, job: Job, count: int) -> int:
-        return self._accounts[job.queue_name].admits(accounts.minimum(job), count)
-
-    def enqueued(self, job: Job) -> None:
-        self.all_enqueued(job, 1)
-
-    def all_enqueued(self, job: Job, count: int) -> None:
-        least = accounts.without_gated(job, accounts.minimum(job))
-        add(self._accounts[job.queue_name].inqueue, least, count)
-
-    # --- accounts
-
-    def allocated(self, move: Move) -> None:
-        self._move(move, len(move.tasks))
-
-    def released(self, move: Move) -> None:
-        self._move(move, -len(move.tasks))
-
-    def _move(self, move: Move, times: int) -> None:
-        account = self._accounts.get(move.job.queue_name) if move.job is not None else None
-        if account is not None:
-            account.move(move.task.shape.amounts, times)

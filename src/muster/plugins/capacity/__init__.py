@@ -10,26 +10,20 @@ from collections.abc import Mapping, Sequence
 
 from muster.config.types import Arguments, PluginOption
 from muster.engine.core.hooks import (
-    JobEnqueue,
-    Ledger,
     Opinion,
     Plugin,
-    Preemptive,
     Protection,
     QueueOrder,
-    QueueQuota,
-    QueueShares,
     Reason,
     Reclaimable,
     VictimQueueOrder,
-    Vote,
 )
-from muster.engine.core.jobs import Job, Queue, Task
+from muster.engine.core.jobs import Queue, Task
 from muster.engine.core.resources import ALWAYS, add, asked, at_most, count_within, empty, total_of
 from muster.engine.core.session import Session
-from muster.engine.core.statement import Move
 from muster.engine.evictions.claim import RECLAIM, Claim, least_of
 from muster.engine.queues import accounts
+from muster.engine.queues.accounted_queues import AccountedQueues
 from muster.engine.queues.accounts import Account
 from muster.engine.queues.job_sums import JobSums
 from muster.plugins.capacity.tree import flat, shared_level, tree
@@ -37,10 +31,7 @@ from muster.plugins.capacity.tree import flat, shared_level, tree
 __all__ = ["Capacity"]
 
 
-class Capacity(
-    Plugin, QueueOrder, VictimQueueOrder, QueueQuota, QueueShares, Preemptive, Protection, Reclaimable, JobEnqueue,
-    Ledger,
-):
+class Capacity(Plugin, AccountedQueues, QueueOrder, VictimQueueOrder, Protection, Reclaimable):
     name = "capacity"
     opinion = Opinion.REST
     arguments = {
@@ -74,9 +65,6 @@ class Capacity(
                 if admits:
                     add(each.inqueue, reserved)
                     add(each.elastic, elastic)
-
-    def deserved(self) -> dict[str, dict[str, float]]:
-        return {name: dict(account.deserved) for name, account in self._accounts.items()}
 
     # --- order
 
@@ -141,16 +129,10 @@ class Capacity(
     def usage(self, queue: Queue) -> Sequence[tuple[Mapping[str, int], Mapping[str, float]]]:
         return [(account.allocated, account.real) for account in self._accounts[queue.name].chain]
 
-    def closed(self, queue: Queue) -> Reason | None:
-        return self._accounts[queue.name].refuses()
-
     def deserves(self, queue: Queue, amounts: Mapping[str, int]) -> bool:
         """Returns whether the queue (with `ancestorReclaimLevel`, or an ancestor) deserves the amounts."""
         account = self._accounts[queue.name]
         return any(each.deserves(amounts) for each in (account, *self._above(account)))
-
-    def undeserved(self, queue: Queue, amounts: Mapping[str, int]) -> Reason:
-        return self._accounts[queue.name].undeserved(amounts)
 
     def _above(self, account: Account) -> Sequence[Account]:
         """Returns the ancestors that decide about reclaim besides the queue itself, nearest first."""
@@ -188,50 +170,6 @@ class Capacity(
 
     def reclaimable(self, claimer: Task, candidates: Sequence[Task]) -> list[bool]:
         return Walk(self._accounts, claimer, self._level).answers(candidates)
-
-    # --- admission
-
-    def _overrun(self, job: Job) -> Account | None:
-        least = accounts.minimum(job)
-        return next((a for a in self._accounts[job.queue_name].chain if a.overruns(least)), None)
-
-    def enqueueable(self, job: Job) -> Vote:
-        refused = self._accounts[job.queue_name].refuses() is not None or self._overrun(job) is not None
-        return Vote.REJECT if refused else Vote.PERMIT
-
-    def refusal(self, job: Job) -> Reason:
-        account = self._accounts[job.queue_name]
-        full = self._overrun(job) or account
-        return account.refuses() or Reason("queue-capability", full.overrun_message(accounts.minimum(job)))
-
-    def yields(self, job: Job) -> bool:
-        return self._accounts[job.queue_name].refuses() is None
-
-    def equal_votes(self, job: Job, count: int) -> int:
-        least = accounts.minimum(job)
-        return min(each.admits(least, count) for each in self._accounts[job.queue_name].chain)
-
-    def enqueued(self, job: Job) -> None:
-        self.all_enqueued(job, 1)
-
-    def all_enqueued(self, job: Job, count: int) -> None:
-        least = accounts.without_gated(job, accounts.minimum(job))
-        for each in self._accounts[job.queue_name].chain:
-            add(each.inqueue, least, count)
-
-    # --- accounts
-
-    def allocated(self, move: Move) -> None:
-        self._move(move, len(move.tasks))
-
-    def released(self, move: Move) -> None:
-        self._move(move, -len(move.tasks))
-
-    def _move(self, move: Move, times: int) -> None:
-        account = self._accounts.get(move.job.queue_name) if move.job is not None else None
-        if account is not None:
-            for each in account.chain:
-                each.move(move.task.shape.amounts, times)
 
 
 class Walk:
