@@ -10,6 +10,7 @@ from builders.manifests import Manifest, group, node, pod, queue, state_of
 from builders.queued_jobs import job, named, of, opened, task, tasks
 from muster.engine.core.hooks import Vote
 from muster.engine.core.state import State
+from muster.engine.core.statement import Statement
 from muster.plugins.capacity import Capacity
 
 GPU = "nvidia.com/gpu"
@@ -118,6 +119,19 @@ def test_every_ancestors_limit_holds() -> None:
         job("a", "x", running=3), job("b", "y", waiting=3),
     )  # fmt: skip
     assert plugin.admits(named(state, "y"), task(state, "b-0"), 3) == 1
+
+
+def test_a_placement_counts_for_every_ancestor_until_it_is_undone() -> None:
+    state = state_of(
+        node(cpu=10, memory="10Gi"), queue("root"), queue("team", capability={"cpu": 4}), queue("x", parent="team"),
+        queue("y", parent="team"), job("a", "x", waiting=3), job("b", "y", waiting=3),
+    )  # fmt: skip
+    session, plugin = opened(Capacity, state, enableHierarchy=True)
+    statement = Statement(session)
+    statement.allocate(tasks(state, "a-0", "a-1"), [0, 0])
+    assert plugin.admits(named(state, "y"), task(state, "b-0"), 3) == 2
+    statement.rollback()
+    assert plugin.admits(named(state, "y"), task(state, "b-0"), 3) == 3
 
 
 def test_admission_names_the_ancestor_that_is_full() -> None:
