@@ -98,24 +98,25 @@ class PreemptionResult(Struct):
 
 
 class KnownNames:
-    """Reads a list of node names into strings that exist already.
+    """Reads the usual request, with names of nodes, into strings that exist already.
 
     Thousands of new strings are spread over all of the memory, and whatever is done with them next takes longer. The
-    names need not be current: a list with another name is read in the usual way, with the same result.
+    names need not be current: a request with another name is read in the general way, with the same result.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
         literal: Any = Literal[""]
-        # Not Literal[names]: typing keeps the last 128 of those.
-        name: Any = literal.copy_with(("", *names))
-        self._decoder: msgspec.json.Decoder[list[str]] = msgspec.json.Decoder(list[name])
+        name: Any = literal.copy_with(("", *names))  # not Literal[names]: typing keeps the last 128 of those
+        fields: Any = [("Pod", Raw), ("NodeNames", list[name]), ("Nodes", None, None)]
+        self._decoder = msgspec.json.Decoder(msgspec.defstruct("Usual", fields, forbid_unknown_fields=True))
 
-    def read(self, raw: Raw) -> list[str] | None:
-        """Returns the names; None if there are others among them, or the text is not a list of names."""
+    def read(self, body: Body) -> tuple[Raw, list[str]] | None:
+        """Returns the pod and the names of the nodes; None if this is not the usual request, or has other names."""
         try:
-            return self._decoder.decode(raw)
-        except msgspec.DecodeError:
+            usual: Any = self._decoder.decode(body)
+        except (msgspec.DecodeError, RecursionError):
             return None
+        return usual.Pod, usual.NodeNames
 
 
 def has_whole_objects(body: Body) -> bool:
@@ -126,11 +127,12 @@ def has_whole_objects(body: Body) -> bool:
 
 def read_args(body: Body, known: KnownNames | None = None) -> ExtenderArgs:
     """The request of filter and prioritize. `known`: the names that it probably has."""
+    usual = known.read(body) if known is not None else None
+    if usual is not None:
+        return ExtenderArgs(_pod({"pod": usual[0]}), usual[1])
     parts = _parts(body)
     pod = _pod(parts)
-    names = known.read(parts["nodenames"]) if known is not None and "nodenames" in parts else None
-    if names is None:
-        names = _given(parts, "nodenames", list[str])
+    names = _given(parts, "nodenames", list[str])
     if names is not None:
         return ExtenderArgs(pod, names)
     listed = _given(parts, "nodes", dict[str, Raw])
