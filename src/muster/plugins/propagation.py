@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -163,16 +164,19 @@ class Units:
 
     def __init__(self, state: State) -> None:
         self._state = state
-        policies = {k: p for k, p in state.objects["PropagationPolicy"].items() if isinstance(p, PropagationPolicy)}
-        groups = {k: g for k, g in state.objects["NodeGroup"].items() if isinstance(g, NodeGroup)}
-        nodes = dict(zip(state.nodes.names, state.nodes.objects, strict=True))
-        self._grouping = Grouping(nodes, groups, policies)
         self._custom = frozenset(kind.__name__ for kind in custom_kinds(state.objects))
         self._owned: dict[tuple[str, ...], UnitPlacement | None] = {}  # by the controller that pods name
         self._placements: dict[Unit, UnitPlacement | None] = {}
         self._any = False
         self._placed: dict[Unit, list[Task]] | None = None
         self._group_of: dict[tuple[str, ...], Index] = {}
+
+    @cached_property
+    def _grouping(self) -> Grouping:
+        objects, nodes = self._state.objects, self._state.nodes
+        policies = {k: p for k, p in objects["PropagationPolicy"].items() if isinstance(p, PropagationPolicy)}
+        groups = {k: g for k, g in objects["NodeGroup"].items() if isinstance(g, NodeGroup)}
+        return Grouping(dict(zip(nodes.names, nodes.objects, strict=True)), groups, policies)
 
     def of(self, task: Task) -> UnitPlacement | None:
         """Returns the placement of the task's unit; None if no policy restricts it."""

@@ -127,7 +127,7 @@ def _plain_class(job: Job) -> Hashable | None:
     (task,) = job.tasks.values()
     if task.gated or task.nominated or task.best_effort:
         return None
-    return job.plain_class, job.phase, job.queue_name, job.priority
+    return job.plain_class, tuple(task.labels.items()), job.phase, job.queue_name, job.priority
 
 
 def _class_of(job: Job) -> Hashable | None:

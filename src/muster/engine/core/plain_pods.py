@@ -1,7 +1,7 @@
 """The jobs of plain pods: pods without a PodGroup and an owner. Each of them is a job of one pod.
 
-Plain pods that differ only in their names, times and nodes are of one class: what follows from their specs, annotations
-and labels is read once.
+Plain pods that differ only in their names, labels, times and nodes are of one class: what follows from their specs and
+annotations is read once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class PlainPodClass:
-    """What plain pods of equal spec, annotations, labels and namespace share."""
+    """What plain pods of equal spec, annotations, role and namespace share."""
 
     __slots__ = ("annotations", "read", "spec", "together")
 
@@ -31,14 +31,14 @@ class PlainPodClass:
         self.annotations = made.metadata.annotations
         # What the objects of the cluster say about its jobs; None: to be read.
         self.read: tuple[str, int, bool, int, dict[str, int] | None] | None = None
-        # Whether plugins give the jobs of this class the same answers: see `single_jobs`.
+        # Whether plugins give jobs of this class with equal labels the same answers: see `single_jobs`.
         self.together = made.spec.min_member <= 1 and not task.role and not task.shape.spec.volumes
 
 
 def plain_pod_class(task: Task) -> PlainPodClass:
     meta = task.pod.metadata
-    notes, labels = meta.annotations, meta.labels
-    key = (task.namespace, tuple(notes.items()) if notes else (), tuple(labels.items()) if labels else ())
+    notes = meta.annotations
+    key = (task.namespace, task.role, tuple(notes.items()) if notes else ())
     pod_class = task.shape.plain.get(key)
     if pod_class is None:
         pod_class = task.shape.plain[key] = PlainPodClass(task)

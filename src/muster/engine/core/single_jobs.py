@@ -47,7 +47,8 @@ def classify_single_jobs(jobs: Iterable[Job], groups: Mapping[str, Object]) -> N
             if task.status == _PENDING and job.min_available <= 1 and job.key in groups:
                 same = _class_key(job, task)
         elif plain.together and not task.nominated:
-            same = (plain, job.phase, task.status, task.node < 0)
+            labels = task.pod.metadata.labels
+            same = (plain, tuple(labels.items()) if labels else (), job.phase, task.status, task.node < 0)
         if same is not None:
             job_class = known.get(same)
             if job_class is None:
