@@ -250,7 +250,6 @@ class Gang(Plugin, JobValid, JobOrder, JobReady, JobPipelined, JobStarving, Pree
 
     def _shift(self, move: Move, sign: int) -> None:
         # Jobs of which one task each is moved together have no roles and no sub-groups.
-        job = move.tasks[0].job
-        minimums = self._minimums.get(job.key) if job is not None else None
+        minimums = self._minimums.get(move.job.key) if move.job is not None else None
         if minimums is not None:
             minimums.shift(move, sign)

@@ -117,12 +117,16 @@ class Axis:
 
     def vector(self, amounts: Mapping[str, int]) -> Vector:
         """The amounts by row; what no node has is left out."""
-        vector = [0] * self.size
+        return np.array(self.by_row(amounts), np.int64)
+
+    def by_row(self, amounts: Mapping[str, int]) -> list[int]:
+        """The same as a list."""
+        found = [0] * self.size
         for key, amount in zip(self._keys(amounts), amounts.values(), strict=True):
             row = key if key < SHARED else self.place(key)
             if row is not None:
-                vector[row] = amount
-        return np.array(vector, np.int64)
+                found[row] = amount
+        return found
 
     def needs(self, amounts: Mapping[str, int]) -> list[tuple[int, int]]:
         """The keys of the resources of which there is any amount, in order, with the amounts."""

@@ -63,8 +63,8 @@ class Shape:
     """What pods of equal spec share: their request, and (through `spec`) everything a filter reads of a spec."""
 
     __slots__ = (
-        "__weakref__", "_read_at", "_shared", "_vector", "amounts", "best_effort", "deltas", "id", "nonzero", "plain",
-        "spec",
+        "__weakref__", "_by_row", "_read_at", "_shared", "_vector", "amounts", "best_effort", "deltas", "id", "nonzero",
+        "plain", "spec",
     )  # fmt: skip
 
     def __init__(self, id: int, spec: PodSpec, amounts: dict[str, int], nonzero: tuple[int, int]) -> None:
@@ -74,17 +74,25 @@ class Shape:
         self.nonzero = nonzero  # cpu and memory with kube-scheduler's defaults for containers that request nothing
         self.best_effort = not any(v for name, v in amounts.items() if name != "pods")
         self.plain: dict[Hashable, PlainPodClass] = {}  # the classes of its plain pods
-        # By kind of move: what one task changes in a node's column (`Nodes.delta`). Valid after `request`.
+        # By kind of move: what one task changes in a node's column (`Nodes.delta`). Valid after `by_row`.
         self.deltas: dict[int, Vector] = {}
-        self._vector: Vector = np.zeros(0, np.int64)
+        self._by_row: list[int] = []
+        self._vector: Vector | None = None
         self._shared: tuple[str, ...] = ()
         self._read_at = -1  # the version of the axis that these are of
 
     def request(self, axis: Axis) -> Vector:
         """Returns the request by row of the axis."""
+        by_row = self.by_row(axis)
+        if self._vector is None:
+            self._vector = np.array(by_row, np.int64)
+        return self._vector
+
+    def by_row(self, axis: Axis) -> list[int]:
+        """Returns the same as a list."""
         if self._read_at != axis.version:
             self._read(axis)
-        return self._vector
+        return self._by_row
 
     def shared(self, axis: Axis) -> tuple[str, ...]:
         """Returns the requested resources that share rows."""
@@ -93,7 +101,7 @@ class Shape:
         return self._shared
 
     def _read(self, axis: Axis) -> None:
-        self._vector = axis.vector(self.amounts)
+        self._by_row, self._vector = axis.by_row(self.amounts), None
         self._shared = axis.shared(self.amounts) if axis.sharing else ()
         self._read_at = axis.version
         self.deltas.clear()

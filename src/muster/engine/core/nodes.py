@@ -265,12 +265,12 @@ class Nodes:
 
     def delta(self, shape: Shape, kind: MoveKind) -> Vector:
         """Returns what one task of this shape changes in a node's column."""
-        request = shape.request(self.axis)
+        request = shape.by_row(self.axis)
         delta = shape.deltas.get(kind)
         if delta is None:
-            amounts, load = request.tolist(), _SIGNS[kind][-1]
-            changes = [sign * amount for sign in _SIGNS[kind] for amount in amounts]
-            delta = shape.deltas[kind] = np.array([*changes, *(load * amount for amount in shape.nonzero)], np.int64)
+            signs, (cpu, memory) = _SIGNS[kind], shape.nonzero
+            changes = [sign * amount for sign in signs for amount in request]
+            delta = shape.deltas[kind] = np.array([*changes, signs[-1] * cpu, signs[-1] * memory], np.int64)
         return delta
 
     def apply(self, shape: Shape, kind: MoveKind, nodes: Sequence[int], sign: int) -> None:

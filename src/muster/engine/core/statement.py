@@ -8,10 +8,9 @@ inverse, in reverse order. All of it is integers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from muster.engine.core.jobs import Job, Status, Task, shift_one_each
+from muster.engine.core.jobs import Status, Task, shift_one_each
 from muster.engine.core.nodes import MoveKind
 
 if TYPE_CHECKING:
@@ -21,29 +20,25 @@ _STATUS_AFTER = {MoveKind.ALLOCATE: Status.ALLOCATED, MoveKind.PIPELINE: Status.
 Status.RELEASING}
 
 
-@dataclass(slots=True)
 class Move:
     """Equal tasks (one signature, one status; one job, or one queue and one task per job) and the node of each."""
 
-    kind: MoveKind
-    tasks: list[Task]
-    nodes: list[int]
-    previous_status: Status
-    by: Task | None = None  # evictions: for whom
-    rule: str = ""  # evictions: "reclaim" | "preempt"
-    undoes: Move | None = None  # withdrawals: the move that made the promise
+    __slots__ = ("by", "job", "kind", "nodes", "previous_status", "rule", "several_jobs", "task", "tasks", "undoes")
 
-    @property
-    def task(self) -> Task:
-        return self.tasks[0]
-
-    @property
-    def job(self) -> Job | None:
-        return self.tasks[0].job
-
-    @property
-    def several_jobs(self) -> bool:
-        return self.tasks[0].job is not self.tasks[-1].job
+    def __init__(
+        self, kind: MoveKind, tasks: list[Task], nodes: list[int], previous_status: Status, by: Task | None = None,
+        rule: str = "", undoes: Move | None = None,
+    ) -> None:  # fmt: skip
+        self.kind = kind
+        self.tasks = tasks
+        self.nodes = nodes
+        self.previous_status = previous_status
+        self.by = by  # evictions: for whom
+        self.rule = rule  # evictions: "reclaim" | "preempt"
+        self.undoes = undoes  # withdrawals: the move that made the promise
+        self.task = tasks[0]
+        self.job = self.task.job
+        self.several_jobs = self.job is not tasks[-1].job
 
 
 class Statement:
@@ -82,11 +77,12 @@ class Statement:
 
     def commit(self) -> None:
         """Makes the moves final: allocated pods will be bound, evictions executed."""
-        gone = {id(move.undoes) for move in self.moves if move.undoes is not None}
+        moves, self.moves = self.moves, []
+        gone = {id(move.undoes) for move in moves if move.undoes is not None}
         if gone:
             self.session.committed[:] = [move for move in self.session.committed if id(move) not in gone]
-        self.session.committed.extend(move for move in self.moves if move.undoes is None)
-        self.moves = []
+            moves = [move for move in moves if move.undoes is None]
+        self.session.committed += moves
 
     def keep(self) -> None:
         """Volcano: a job that is only pipelined keeps what it reserved until the cycle ends; nothing is bound."""
@@ -102,15 +98,14 @@ def perform(session: Session, move: Move) -> None:
     if move.undoes is not None:
         revert(session, move.undoes)
         return
-    session.state.nodes.apply(move.tasks[0].shape, move.kind, move.nodes, 1)
+    session.state.nodes.apply(move.task.shape, move.kind, move.nodes, 1)
     _set_status(move, _STATUS_AFTER[move.kind])
-    if move.kind != MoveKind.EVICT:
-        for task, node in zip(move.tasks, move.nodes, strict=True):
-            task.node = node
     if move.kind == MoveKind.EVICT:
         for ledger in session.ledgers:
             ledger.released(move)
     else:
+        for task, node in zip(move.tasks, move.nodes, strict=True):
+            task.node = node
         for ledger in session.ledgers:
             ledger.allocated(move)
 
@@ -129,11 +124,10 @@ def revert(session: Session, move: Move) -> None:
 
 
 def _set_status(move: Move, status: Status) -> None:
-    job = move.tasks[0].job
-    if job is not move.tasks[-1].job:
+    if move.several_jobs:
         shift_one_each(move.tasks, status)
-    elif job is not None:
-        job.shift(move.tasks, status)
+    elif move.job is not None:
+        move.job.shift(move.tasks, status)
     else:
         for task in move.tasks:
             task.status = status

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -85,13 +85,8 @@ class ColumnAnswers:
         if self.needs and self.needs[-1][0] >= SHARED:
             self._exclude_without_offer()
         self._further_filters = terms.filters_beyond_capacity if fit else terms.filters
-        self.shares: list[Share] = []  # that scores are computed from
-        self._parts: list[slice] = []  # which of them each score has
-        for scorer in terms.share_scorers:
-            start = len(self.shares)
-            if scorer is not None:
-                self.shares += scorer.shares(task, self.nodes)
-            self._parts.append(slice(start, len(self.shares)))
+        # Per score, the shares that it is computed from.
+        self._shares = [() if each is None else each.shares(task, self.nodes) for each in terms.share_scorers]
         self._stacks = placement.stacks
         self._stack: ShareStack | None = None
 
@@ -262,28 +257,30 @@ class ColumnAnswers:
         """
         total: Floats | None = None
         if stack is None:
-            stack = self._stack = self._stack or self._stacks.stack(self.shares)
+            stack = self._stack = self._stack or self._stacks.stack(self.shares())
         shares = stack.of(view)
-        terms = self.terms
-        for (scorer, raw), of_shares, part in zip(terms.scores, terms.share_scorers, self._parts, strict=True):
+        terms, at = self.terms, 0
+        for (scorer, raw), of_shares, own in zip(terms.scores, terms.share_scorers, self._shares, strict=True):
             if of_shares is not None:
-                score = of_shares.of_shares(self.task, shares[part], view, fitting=fitting)
+                score = of_shares.of_shares(self.task, shares[at : at + len(own)], view, fitting=fitting)
+                at += len(own)
             else:
                 score = columns(raw, view) if raw is not None else scorer.raw(self.task, view)
                 score = score.copy() if total is None else score  # it may be kept by the scorer
             total = score if total is None else total + score
         return np.zeros(len(view)) if total is None else total
 
-    def like(self, other: ColumnAnswers) -> bool:
-        """Returns whether the keys of both differ only by the amounts that are requested of the same resources, and
-        depend on fit and shares only.
+    def shares(self) -> list[Share]:
+        """Returns the shares that scores are computed from."""
+        return [share for own in self._shares for share in own]
+
+    def form(self) -> Hashable | None:
+        """If the key depends only on fit and shares, returns what it depends on besides the amounts that are requested.
         """
-        return (
-            self.terms is other.terms and bool(self.needs) and not self._further_filters and not other.masked
-            and None not in self.terms.share_scorers and bool(self.shares)
-            and [row for row, _ in self.needs] == [row for row, _ in other.needs]
-            and [ratio for ratio, _ in self.shares] == [ratio for ratio, _ in other.shares]
-        )  # fmt: skip
+        if self.masked or not self.needs or self._further_filters or None in self.terms.share_scorers:
+            return None
+        ratios = tuple([ratio for own in self._shares for ratio, _ in own])
+        return (self.terms, ratios, *[row for row, _ in self.needs]) if ratios else None
 
 
 class Answers:

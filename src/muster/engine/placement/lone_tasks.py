@@ -15,7 +15,7 @@ import numpy as np
 
 from muster.engine.core.hooks import Floats, Index
 from muster.engine.core.jobs import Task
-from muster.engine.core.nodes import MoveKind, Nodes, NodeView
+from muster.engine.core.nodes import MoveKind, Nodes
 from muster.engine.placement.answers import ColumnAnswers
 from muster.engine.placement.node_classes import NodeClasses
 from muster.engine.placement.single_columns import MOST
@@ -55,7 +55,7 @@ class LoneTasks:
         if key is None:
             key = self._evaluate(columns, kind, first, upcoming)
         top = np.maximum.reduce(key)
-        return int(np.minimum.reduce(first[key == top])) if top > _NOTHING else -1
+        return min(first[key == top].tolist()) if top > _NOTHING else -1
 
     @staticmethod
     def _best_of(few: list[int], columns: ColumnAnswers, kind: MoveKind) -> int | None:
@@ -86,26 +86,30 @@ class LoneTasks:
         return key
 
     def _evaluate(self, columns: ColumnAnswers, kind: MoveKind, first: Index, upcoming: Upcoming | None) -> Floats:
-        view = self._nodes.some(first)
         self._size = min(2 * self._size, _MOST_TOGETHER) if not self._rows else max(self._size // 2, 1)
         self._rows = {}
         if upcoming is None or self._size == 1 or kind != MoveKind.ALLOCATE or self._nodes.pipelined:
-            return columns.evaluate(view, kind, anywhere=True)
+            return columns.evaluate(self._nodes.some(first), kind, anywhere=True)
+        form = columns.form()
         others = dict.fromkeys([self._placement.answers(task).columns for task in upcoming(self._size - 1)])
-        together = [columns, *(each for each in others if not each.asked and columns.like(each))]
+        together = [columns, *(each for each in others if form is not None and not each.asked and each.form() == form)]
         if len(together) == 1:
-            return columns.evaluate(view, kind, anywhere=True)
-        self._keys = np.empty((len(together), len(first) + MOST))  # each changed node may get a class for itself
-        self._keys[:, : len(first)] = self._evaluate_together(together, view)
+            return columns.evaluate(self._nodes.some(first), kind, anywhere=True)
+        self._keys = self._evaluate_together(together, first)
         self._rows = {each: row for row, each in enumerate(together) if row}
         self._grouping, self._cursor = self._classes.grouping, len(self._nodes.log)
         return self._keys[0, : len(first)]
 
-    def _evaluate_together(self, tasks: Sequence[ColumnAnswers], view: NodeView) -> Floats:
-        """Computes what `ColumnAnswers.evaluate` computes for each of the tasks, which are alike."""
-        one = tasks[0]
-        rows = [row for row, _ in one.needs]
+    def _evaluate_together(self, tasks: Sequence[ColumnAnswers], nodes: Index) -> Floats:
+        """Computes what `ColumnAnswers.evaluate` computes for each of the tasks, which are alike.
+
+        There is more space for each task: each node that changes may get a class for itself.
+        """
+        one, view = tasks[0], self._nodes.some(nodes)
         needs = np.array([[amount for _, amount in each.needs] for each in tasks]).T[:, :, None]
-        fits = np.logical_and.reduce(view.rows.take(rows, axis=0)[:, None] >= needs)  # idle is the first account
-        stack = self._placement.stacks.together([each.shares for each in tasks])
-        return np.where(fits, one.score(view, fitting=True, stack=stack), _NOTHING)
+        idle = view.rows.take([row for row, _ in one.needs], axis=0)  # the first account
+        fits = np.logical_and.reduce(idle[:, None] >= needs)
+        stack = self._placement.stacks.together([each.shares() for each in tasks])
+        found = np.empty((len(tasks), len(nodes) + MOST))
+        found[:, : len(nodes)] = np.where(fits, one.score(view, fitting=True, stack=stack), _NOTHING)
+        return found

@@ -61,7 +61,7 @@ class Placement:
         self.cluster_filters = [term for _, term in filters if term.scope == Scope.CLUSTER]
         terms: list[NodeFilter | NodeScorer] = [*(term for _, term in filters), *(term for _, term in scorers)]
         self.cluster_terms = [term for term in terms if term.scope == Scope.CLUSTER]
-        self._node_terms = [term for term in terms if term.scope == Scope.NODE]
+        self._node_batches = [term.batch for term in terms if term.scope == Scope.NODE]
         stacking = [scorer for _, scorer in scorers if isinstance(scorer, ShareScorer) and scorer.stacked]
         self.share_scorers: dict[NodeScorer, ShareScorer] = {scorer: scorer for scorer in stacking}
         self._read_requests = [t for t in terms if t.scope == Scope.STATIC and not t.constraints_only]
@@ -93,7 +93,7 @@ class Placement:
 
         `signature`: see `Session.node_signature`.
         """
-        key = self._static_key(task, signature), tuple([term.batch(task) for term in self._node_terms])
+        key = self._static_key(task, signature), tuple([batch(task) for batch in self._node_batches])
         known = self._terms.get(key)
         if known is None or not self.caching:
             known = self._terms[key] = TaskTerms(self, task)

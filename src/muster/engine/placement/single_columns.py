@@ -111,12 +111,11 @@ def single_columns(
 
     Only nodes that offer the needed resources may be asked about: other nodes have other resources in shared rows.
     """
-    rows: list[tuple[int, int]] = []
-    for key, amount in needs:
-        row = key if key < SHARED else nodes.axis.place(key)
-        if row is None:
+    rows = needs
+    if needs and needs[-1][0] >= SHARED:
+        rows = [(row, amount) for key, amount in needs if (row := nodes.axis.place(key)) is not None]
+        if len(rows) < len(needs):
             return None  # no node has the resource
-        rows.append((row, amount))
     filters: list[OneNodeFilter] = []
     capacity_filters: list[OneNodeFilter] = []
     for term in node_filters:

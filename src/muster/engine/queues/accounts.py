@@ -181,8 +181,11 @@ class Account:
 
     def overruns(self, minimum: Mapping[str, int]) -> list[str]:
         """In which dimensions a job of this minimum would pass the queue's real capability."""
-        use = {name: minimum[name] + taken for name, taken in self._admitted(minimum).items()}
-        return resources.over(use, self.real, minimum)
+        allocated, inqueue, elastic, real = self.allocated, self.inqueue, self.elastic, self.real
+        return [
+            name for name, amount in resources.asked(minimum)
+            if amount + allocated.get(name, 0) + inqueue.get(name, 0) - elastic.get(name, 0) > real.get(name, 0)
+        ]  # fmt: skip
 
     def admits(self, minimum: Mapping[str, int], count: int) -> int:
         """Returns how many of `count` jobs of this minimum stay within the real capability one after the other; at

@@ -18,4 +18,4 @@ class Weighted(NodeScorer):
         return abs(100.0 * self.weight)  # each term is 0 to 100
 
     def batch(self, task: Task) -> Batch:
-        return super().batch(task) if self.weight and self.concerns(task) else Batch.SKIP
+        return NodeScorer.batch(self, task) if self.weight and self.concerns(task) else Batch.SKIP
