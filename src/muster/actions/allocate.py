@@ -39,18 +39,19 @@ def run(session: Session) -> None:
     jobs = JobQueue(session, [session.jobs[key] for key in waiting], classes)
     while (first := jobs.pop()) is not None:
         queue, job = first
-        if jobs.of(queue).stands_for_class(job) and not session.explains:
+        if classes and not session.explains:
             found = _first_hopeful(session, jobs.of(queue), job)
             if found is None:
                 continue
             job = found
-        if jobs.of(queue).stands_for_class(job):
+        stands_for_class = bool(classes) and jobs.of(queue).stands_for_class(job)
+        if stands_for_class:
             waiting[job.key] = session.in_order(candidates(job))
         tasks = waiting[job.key]
         before = len(session.committed), len(session.reserved)
         if job.single_class is not None:
             ready = serve_singles(session, jobs, queue, job, tasks)
-        elif session.explains and jobs.of(queue).stands_for_class(job):
+        elif session.explains and stands_for_class:
             ready = serve_class(session, jobs, queue, job, tasks)
         elif not classes and serve_round(session, jobs, queue, job, waiting):
             jobs.push_queue(queue)

@@ -186,9 +186,9 @@ class Gang(Plugin, JobValid, JobOrder, JobReady, JobPipelined, JobStarving, Pree
     # --- ready, pipelined, starving
 
     def missing(self, job: Job) -> int:
-        short = max(job.min_available - job.ready - job.best_effort_pending, 0)
+        short = job.min_available - job.ready - job.best_effort_pending
         minimums = self._of(job)
-        return short if minimums is None else max(short, minimums.missing(pipelined=False))
+        return max(short, 0 if minimums is None else minimums.missing(pipelined=False))
 
     def pipelined(self, job: Job) -> Vote:
         minimums = self._of(job)

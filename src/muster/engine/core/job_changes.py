@@ -1,16 +1,25 @@
-"""The log of changed jobs, and the jobs in the order of their names: a cycle costs what changed, not all jobs."""
+"""The log of changed jobs, the counts of their tasks that came or left, and the jobs in the order of their names: a
+cycle costs what changed, not all jobs.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from muster.engine.core.jobs import Job
+from muster.engine.core.jobs import Job, Shape, Status
 
 _LEAST_KEPT = 4096
 _FEW = 64  # changes that are inserted one by one; more are sorted with the rest
+
+
+Tally = dict[tuple[Job, Shape, Status], list[int]]
+"""How many tasks came to jobs or, below zero, left them, in a list of one: equal tasks are counted together."""
+
+
+def tally_all(tally: Tally) -> None:
+    for (job, shape, status), (n,) in tally.items():
+        job.tally(shape, status, n)
 
 
 class JobChanges:
@@ -58,7 +67,7 @@ class JobReader:
         return dict.fromkeys(changes.since(self._position) or ())
 
 
-class JobsByName(Mapping[str, "Job"]):
+class JobsByName(Mapping[str, Job]):
     """Jobs by key, in the order of their keys."""
 
     def __init__(self) -> None:

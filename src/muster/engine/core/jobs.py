@@ -63,22 +63,23 @@ class Shape:
     """What pods of equal spec share: their request, and (through `spec`) everything a filter reads of a spec."""
 
     __slots__ = (
-        "__weakref__", "_by_row", "_read_at", "_shared", "_vector", "amounts", "best_effort", "deltas", "id", "nonzero",
-        "plain", "spec",
+        "__weakref__", "_by_row", "_deltas", "_read_at", "_shared", "_vector", "amounts", "best_effort", "encoded",
+        "id", "nonzero", "plain", "spec",
     )  # fmt: skip
 
-    def __init__(self, id: int, spec: PodSpec, amounts: dict[str, int], nonzero: tuple[int, int]) -> None:
+    def __init__(self, id: int, spec: PodSpec, encoded: bytes) -> None:
         self.id = id
         self.spec = spec
-        self.amounts = amounts
-        self.nonzero = nonzero  # cpu and memory with kube-scheduler's defaults for containers that request nothing
-        self.best_effort = not any(v for name, v in amounts.items() if name != "pods")
+        self.encoded = encoded  # the spec without its node
+        self.amounts = requests(spec)
+        # cpu and memory with kube-scheduler's defaults for containers that request nothing
+        self.nonzero = nonzero(spec)
+        self.best_effort = not any(v for name, v in self.amounts.items() if name != "pods")
         self.plain: dict[Hashable, PlainPodClass] = {}  # the classes of its plain pods
-        # By kind of move: what one task changes in a node's column (`Nodes.delta`). Valid after `by_row`.
-        self.deltas: dict[int, Vector] = {}
         self._by_row: list[int] = []
         self._vector: Vector | None = None
         self._shared: tuple[str, ...] = ()
+        self._deltas: dict[int, Vector] = {}
         self._read_at = -1  # the version of the axis that these are of
 
     def request(self, axis: Axis) -> Vector:
@@ -100,11 +101,16 @@ class Shape:
             self._read(axis)
         return self._shared
 
+    def deltas(self, axis: Axis) -> dict[int, Vector]:
+        """Returns what one task changes in a node's column, by the kind of its move; `Nodes.delta` adds to it."""
+        if self._read_at != axis.version:
+            self._read(axis)
+        return self._deltas
+
     def _read(self, axis: Axis) -> None:
         self._by_row, self._vector = axis.by_row(self.amounts), None
         self._shared = axis.shared(self.amounts) if axis.sharing else ()
-        self._read_at = axis.version
-        self.deltas.clear()
+        self._read_at, self._deltas = axis.version, {}
 
 
 class Task(msgspec.Struct, eq=False):
@@ -140,8 +146,8 @@ class Task(msgspec.Struct, eq=False):
     def serial(self) -> int | None:
         """Returns the number after the last "-" of a name of at least three parts."""
         if self._serial == _UNREAD:
-            name = self.pod.metadata.name
-            self._serial = whole(name.rpartition("-")[2]) if name.count("-") > 1 else None
+            first, _, last = self.pod.metadata.name.rpartition("-")
+            self._serial = whole(last) if "-" in first else None
         return self._serial
 
     @property
@@ -318,15 +324,6 @@ class Job:
         return f"<Job {self.key}>"
 
 
-Tally = dict[tuple[Job, Shape, Status], int]
-"""How many tasks came to jobs or, below zero, left them: equal tasks of a job are counted together."""
-
-
-def tally_all(tally: Tally) -> None:
-    for (job, shape, status), n in tally.items():
-        job.tally(shape, status, n)
-
-
 def _without_claim(volume: Volume) -> Volume:
     return volume if volume.persistent_volume_claim is None else replace(volume, persistent_volume_claim=_SOME_CLAIM)
 
@@ -391,12 +388,15 @@ class Shapes:
         if spec.scheduling_group is not None or spec.workload_ref is not None:
             spec = replace(spec, scheduling_group=None, workload_ref=None)  # read from the pod; equal pods differ in it
         # Equal pods differ only in their node. It is the first field: cut it off.
-        node = spec.node_name
-        key = _encode(spec)[len(node) + _NODE_CHARS if node else 1 :]
+        encoded = _encode(spec)
+        start = len(spec.node_name) + _NODE_CHARS if spec.node_name else 1
+        if likely is not None and len(encoded) - start == len(likely.encoded) and encoded.endswith(likely.encoded):
+            return likely
+        key = encoded[start:]
         known = self._known.get(key)
         shape = None if known is None else known()
         if shape is None:
-            shape = Shape(self._next_id(), spec, requests(spec), nonzero(spec))
+            shape = Shape(self._next_id(), spec, key)
             self._known[key] = KeyedRef(shape, self._forget, key)
             self._axis.learn(shape.amounts)
             if spec.affinity is not None or spec.topology_spread_constraints:

@@ -133,7 +133,7 @@ class Nodes:
         self._marks: dict[tuple[int, str], int] = {}
         self._holders: dict[str, Vector] = {}
         runs = list(equal_offers(self.objects))
-        self._lay([amounts_ for amounts_, count in runs for _ in range(count)])
+        self._lay(runs)
         self.offered: Rows = np.empty((axis.size, len(self.objects)), np.int64)  # what `alloc` reads, row by row
         at = 0
         for amounts_, count in runs:
@@ -151,12 +151,17 @@ class Nodes:
     def __len__(self) -> int:
         return len(self.names)
 
-    def _lay(self, allocatable: Sequence[Mapping[str, int]]) -> None:
-        """Gives resources their rows: those on many nodes before the others, which then know who is common."""
+    def _lay(self, runs: Iterable[tuple[Mapping[str, int], int]]) -> None:
+        """Gives resources their rows: those on many nodes before the others, which then know who is common.
+
+        `runs`: what nodes offer, and how many nodes in sequence offer it.
+        """
         offering: dict[str, list[str]] = {}
-        for node, amounts_ in zip(self.names, allocatable, strict=True):
+        at = 0
+        for amounts_, count in runs:
             for name in amounts_:
-                offering.setdefault(name, []).append(node)
+                offering.setdefault(name, []).extend(self.names[at : at + count])
+            at += count
         for name, some in offering.items():
             if self.axis.common(len(some), len(self.names)):
                 self.axis.own(name)
@@ -265,12 +270,12 @@ class Nodes:
 
     def delta(self, shape: Shape, kind: MoveKind) -> Vector:
         """Returns what one task of this shape changes in a node's column."""
-        request = shape.by_row(self.axis)
-        delta = shape.deltas.get(kind)
+        deltas = shape.deltas(self.axis)
+        delta = deltas.get(kind)
         if delta is None:
             signs, (cpu, memory) = _SIGNS[kind], shape.nonzero
-            changes = [sign * amount for sign in signs for amount in request]
-            delta = shape.deltas[kind] = np.array([*changes, signs[-1] * cpu, signs[-1] * memory], np.int64)
+            changes = [sign * amount for sign in signs for amount in shape.by_row(self.axis)]
+            delta = deltas[kind] = np.array([*changes, signs[-1] * cpu, signs[-1] * memory], np.int64)
         return delta
 
     def apply(self, shape: Shape, kind: MoveKind, nodes: Sequence[int], sign: int) -> None:
@@ -284,16 +289,17 @@ class Nodes:
     def observe(self, tasks: Iterable[Task], sign: int) -> None:
         """Adds (+1) or removes (−1) tasks that the cluster reports on nodes, outside any cycle."""
         groups: dict[tuple[Shape, bool], list[int]] = {}
-        shape, status, nodes = None, None, []
+        shape, status, nodes, on = None, None, [], self.on
         for task in tasks:
             if task.shape is not shape or task.status is not status:
                 shape, status = task.shape, task.status
                 nodes = groups.setdefault((shape, status == Status.RELEASING), [])
-            nodes.append(task.node)
+            node = task.node
+            nodes.append(node)
             if sign > 0:
-                self.on[task.node][task.key] = task
+                on[node][task.key] = task
             else:
-                self.on[task.node].pop(task.key, None)
+                on[node].pop(task.key, None)
         for (shape, releasing), nodes in groups.items():
             self._hold(shape.shared(self.axis), nodes)
             delta = self.delta(shape, MoveKind.ALLOCATE)
@@ -310,20 +316,16 @@ class Nodes:
 
     def _add(self, delta: Vector, nodes: Sequence[int], sign: int) -> list[int]:
         """Adds a delta to the columns of nodes, of which one may be named several times; returns the nodes."""
-        delta = delta if sign > 0 else -delta
-        if len(set(nodes)) == len(nodes):
-            index, counts = list(nodes), None
-        else:
-            counts = Counter(nodes)
-            index = list(counts)
+        index = list(dict.fromkeys(nodes))
         if len(index) <= _FEW:
             for node in index:
+                times = sign * nodes.count(node)
                 column = self.rows[:, node]
-                column += delta if counts is None else delta * counts[node]
-        elif counts is None:
-            self.rows[:, np.array(index)] += delta[:, None]
+                column += delta if times == 1 else delta * times
         else:
-            self.rows[:, np.array(index)] += delta[:, None] * np.array(list(counts.values()))
+            once = len(index) == len(nodes)
+            times_: int | Vector = sign if once else sign * np.array(list(Counter(nodes).values()))
+            self.rows[:, np.array(index)] += delta[:, None] * times_
         self.log.extend(index)
         return index
 

@@ -11,7 +11,6 @@ from muster.engine.core.podgroups import QUEUE_NAME, derived_group, owner_of
 from muster.groups.applications import Lookup
 from muster.model.core import Namespace, Pod, PriorityClass
 from muster.model.meta import Object, seconds
-from muster.model.pod_states import is_terminating
 from muster.model.quantity import whole
 from muster.model.requests import amounts
 from muster.model.scheduling import PodGroup
@@ -34,32 +33,24 @@ def read_task(
     key: str, pod: Pod, shape: Shape, rank: Mapping[str, int], classes: Mapping[str, Object], like: Task | None = None
 ) -> Task:
     """Reads a pod. If it differs from the pod of `like` only in its name, times, node and status, it is in its job."""
-    meta, spec = pod.metadata, pod.spec
-    if like is not None and shape is like.shape and _equal(pod, like.pod):
-        job, priority, role = like.job, like.priority, like.role
+    meta, spec, of = pod.metadata, pod.spec, None if like is None else like.pod.metadata
+    if (
+        like is not None and of is not None and shape is like.shape
+        and meta.annotations == of.annotations and meta.labels == of.labels and meta.namespace == of.namespace
+        and spec.scheduling_group is None and spec.workload_ref is None
+    ):  # fmt: skip
+        job, namespace, priority, role = like.job, like.namespace, like.priority, like.role
         preemptable, gated = like.preemptable, like.gated
     else:
-        job, priority = None, priority_of(pod, classes)
+        job, namespace, priority = None, meta.namespace or "default", priority_of(pod, classes)
         notes, labels = meta.annotations, meta.labels
         role = notes.get(ROLE) or labels.get(ROLE, "")
         preemptable, gated = is_preemptable(pod), is_gated(pod)
     node = rank.get(spec.node_name, -1) if spec.node_name else -1
     return Task(
-        pod, key, meta.namespace or "default", shape, status_of(pod), node, seconds(meta.creation_timestamp),
+        pod, key, namespace, shape, status_of(pod), node, seconds(meta.creation_timestamp),
         pod.status.nominated_node_name, shape.best_effort, priority, role, preemptable, gated, job,
     )  # fmt: skip
-
-
-def _equal(pod: Pod, other: Pod) -> bool:
-    """Returns whether two pods of one shape have equal namespaces, annotations and labels, and no native group."""
-    a, b = pod.metadata, other.metadata
-    return (
-        a.annotations == b.annotations
-        and a.labels == b.labels
-        and a.namespace == b.namespace
-        and pod.spec.scheduling_group is None
-        and pod.spec.workload_ref is None
-    )
 
 
 def is_preemptable(pod: Pod) -> bool:
@@ -99,7 +90,7 @@ def priority_of(pod: Pod, classes: Mapping[str, Object]) -> int:
 def status_of(pod: Pod) -> Status:
     phase = pod.status.phase
     if phase in ("Running", "Pending", ""):
-        if is_terminating(pod):
+        if pod.metadata.deletion_timestamp is not None:
             return Status.RELEASING
         if phase == "Running":
             return Status.RUNNING
@@ -161,8 +152,8 @@ def group_priority(group: PodGroup, classes: Mapping[str, Object]) -> int:
     named = classes.get(group.spec.priority_class_name)
     if isinstance(named, PriorityClass):
         return named.value
-    defaults = [c for c in classes.values() if isinstance(c, PriorityClass) and c.global_default]
-    return max((c.value for c in defaults), default=0)
+    defaults = [c.value for c in classes.values() if isinstance(c, PriorityClass) and c.global_default]
+    return max(defaults) if defaults else 0
 
 
 def native_group(job_key: str, objects: Mapping[str, Mapping[str, Object]], job: Job | None = None) -> PodGroup | None:

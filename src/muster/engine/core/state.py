@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterable, Mapping
 from muster.engine.core.axis import Axis
 from muster.engine.core.described_owners import DescribedOwners
 from muster.engine.core.hooks import Reason
-from muster.engine.core.job_changes import JobChanges, JobsByName
-from muster.engine.core.jobs import ON_NODE, Job, Queue, Shapes, Status, Tally, Task, tally_all
+from muster.engine.core.job_changes import JobChanges, JobsByName, Tally, tally_all
+from muster.engine.core.jobs import ON_NODE, Job, Queue, Shape, Shapes, Status, Task
 from muster.engine.core.moved_pods import keeps_job, move_task
 from muster.engine.core.native_changes import NativeChanges
 from muster.engine.core.native_groups import WORKLOADS, group_of, job_of, object_of, root_jobs
@@ -85,13 +85,13 @@ class State:
         on_nodes = []
         tally: Tally = {}
         like: Task | None = None  # pods of one group mostly follow each other: they are read like the first of them
+        last: tuple[Job, Shape, Status] | None = None  # of the pod before, which is counted in `counter`
         for key, pod in pods.items():
             assert isinstance(pod, Pod)
             was = None
             if key in self.tasks or key in self.set_aside:
                 was = self._remove_task(key, tally)
-            task = self._read_task(key, pod, like)
-            if task is None:
+            if (task := self._read_task(key, pod, like)) is None:
                 continue
             job = task.job
             if job is None:
@@ -99,8 +99,10 @@ class State:
                 like = task if job is not None and self._names_group(task, job) else None
             if job is not None:
                 job.adopt(task)
-                same = (job, task.shape, task.status)
-                tally[same] = tally.get(same, 0) + 1
+                if last is None or last[0] is not job or last[1] is not task.shape or last[2] is not task.status:
+                    last = (job, task.shape, task.status)
+                    counter = tally.setdefault(last, [0])
+                counter[0] += 1
                 if was is not None and job is not was and job.key == was.key and was.phase == "Inqueue":
                     # The group in memory of one pod is rebuilt with it; its admission stays.
                     job.phase = was.phase if job.is_pending else job.phase
@@ -390,8 +392,7 @@ class State:
         job = task.job
         if job is not None:
             job.drop(task)
-            same = (job, task.shape, task.status)
-            tally[same] = tally.get(same, 0) - 1
+            tally.setdefault((job, task.shape, task.status), [0])[0] -= 1
             if job.key not in self.objects["PodGroup"]:
                 if job.tasks or (job.native and not job.key.endswith(WORKLOADS)):
                     self._regrouped[job.key] = None

@@ -98,9 +98,10 @@ def perform(session: Session, move: Move) -> None:
     if move.undoes is not None:
         revert(session, move.undoes)
         return
-    session.state.nodes.apply(move.task.shape, move.kind, move.nodes, 1)
-    _set_status(move, _STATUS_AFTER[move.kind])
-    if move.kind == MoveKind.EVICT:
+    kind = move.kind
+    session.state.nodes.apply(move.task.shape, kind, move.nodes, 1)
+    _set_status(move, _STATUS_AFTER[kind])
+    if kind is MoveKind.EVICT:
         for ledger in session.ledgers:
             ledger.released(move)
     else:

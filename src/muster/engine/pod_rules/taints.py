@@ -106,18 +106,17 @@ class Tolerations(PerSpec[TolerationResult]):
             self._codes = np.zeros(len(nodes), np.int64)
             self._unschedulable = np.zeros(len(nodes), np.bool_)
         specs = [nodes.objects[i].spec for i in changed]
-        codes: list[int] = []
-        for spec in specs:
-            key = tuple([(t.key, t.value, t.effect) for t in spec.taints]) if spec.taints else ()
-            known = len(self._known)
-            code = self._known.setdefault(key, known)
-            if code == known:
-                self._hard.add(spec.taints)
-                self._soft.add(spec.taints)
-            codes.append(code)
-        at = np.asarray(changed, np.int64)
-        self._codes[at] = codes
+        at, none = np.asarray(changed, np.int64), self._code(())
+        self._codes[at] = [self._code(spec.taints) if spec.taints else none for spec in specs]
         self._unschedulable[at] = [spec.unschedulable for spec in specs]
+
+    def _code(self, taints: Sequence[Taint]) -> int:
+        known = len(self._known)
+        code = self._known.setdefault(tuple([(t.key, t.value, t.effect) for t in taints]), known)
+        if code == known:
+            self._hard.add(taints)
+            self._soft.add(taints)
+        return code
 
     def part(self, spec: PodSpec) -> Hashable:
         return _encode(spec.tolerations)

@@ -273,6 +273,8 @@ def minimum(job: Job) -> dict[str, int]:
 
 def without_gated(job: Job, amounts: dict[str, int]) -> dict[str, int]:
     """Subtracts the requests of gated pods: they cannot be scheduled yet, so nothing is reserved for them."""
+    if not amounts:
+        return amounts
     gated: dict[str, int] = {}
     for task in job.tasks.values():
         if task.gated:

@@ -75,7 +75,7 @@ class JobSums:
 
     def _count(self, job: Job) -> Counted:
         assert job.queue is not None
-        return Counted(job.queue.name, tuple(dict(part) for part in self._parts(job)))
+        return Counted(job.queue.name, tuple([dict(part) for part in self._parts(job)]))
 
     def of(self, queue: str) -> list[dict[str, int]]:
         """Returns copies of the sums of a queue; none if it never had a job."""
@@ -95,4 +95,5 @@ class JobSums:
         if sums is None:
             sums = self._sums[queue] = [{} for _ in parts]
         for one, part in zip(sums, parts, strict=True):
-            add(one, part, times)
+            if part:
+                add(one, part, times)

@@ -105,19 +105,17 @@ class ImageScores(PerSpec[Scores]):
     def __init__(self) -> None:
         super().__init__()
         self._sizes: dict[str, dict[int, int]] = {}  # image → node → bytes
-        self._images: list[dict[str, int]] = []  # node → image → bytes
+        self._images: dict[int, dict[str, int]] = {}  # node → image → bytes
 
     def differs(self, old: Node, new: Node) -> bool:
         return old.status.images != new.status.images
 
     def reread(self, nodes: Nodes, changed: Sequence[int]) -> None:
         if len(changed) == len(nodes):
-            self._sizes, self._images = {}, [{} for _ in range(len(nodes))]
-        for i in changed:
+            self._sizes, self._images = {}, {}
+        for i in [i for i in changed if nodes.objects[i].status.images or i in self._images]:
             images = nodes.objects[i].status.images
-            if not images and not self._images[i]:
-                continue
-            for name in self._images[i]:
+            for name in self._images.get(i, ()):
                 del self._sizes[name][i]
             sizes: dict[str, int] = {}
             for image in images:
