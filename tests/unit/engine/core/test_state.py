@@ -6,6 +6,7 @@ import gc
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from builders.manifests import group, node, pod, queue, state_of, typed
 from builders.queued_jobs import made, task
@@ -116,6 +117,17 @@ def test_what_is_kept_about_a_shape_goes_with_its_last_pod() -> None:
     assert len({shape.id for shape in state.shapes}) == 3
     state.upsert("Pod", "default/q", typed(pod("q", cpu=19, affinity=rule)))
     assert task(state, "default/q").shape is task(state, "default/p19").shape
+
+
+@pytest.mark.parametrize("where", ["", "n1"])
+@pytest.mark.parametrize("changes", [{"cpu": 2}, {"nodeSelector": {"a": "b"}}, {"restartPolicy": "Never"}])
+def test_a_spec_that_differs_from_the_spec_before_it_has_another_shape(changes: dict[str, Any], where: str) -> None:
+    pods = [typed(pod(name, "g", on=where, **(changes if name == "b" else {}))) for name in "abc"]
+    state = state_of(node("n1"), queue("q"), typed(group("g", "q")), *pods)
+    first, second, last = (one.shape for one in state.tasks.values())
+    assert last is first
+    assert second is not first
+    assert second.spec == replace(pods[1].spec, node_name=second.spec.node_name)
 
 
 @pytest.mark.parametrize("changes", [
