@@ -261,14 +261,14 @@ class EvictingPlacement:
     def give_back(
         self, statement: Statement, taken: Sequence[Unit], enough: Callable[[], bool], *, placed: bool = False
     ) -> list[Unit]:
-        """Gives back units that are not needed, the most expensive first; returns the units that stay evicted."""
+        """Gives back units that are not needed, the highest `Unit.cost` first; returns the units that stay evicted."""
         left = list(taken)
         wholes = Counter(id(unit.job) for unit in taken if unit.whole and not unit.promise)
         moves: dict[int, list[Move]] = {}
         for move in statement.moves:
             if (of := self._unit_of.get(id(move))) is not None:
                 moves.setdefault(id(of), []).append(move)
-        for unit in sorted(taken, key=lambda u: (*(-c for c in u.cost), u.tasks[0].key)):
+        for unit in sorted(taken, key=lambda u: (-u.priority, -len(u.tasks), -u.whole, u.created, u.tasks[0].key)):
             if not unit.whole and wholes[id(unit.job)]:
                 continue  # a single pod would leave the job below its minimum
             mine = moves[id(unit)]

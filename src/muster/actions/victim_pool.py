@@ -66,12 +66,13 @@ class VictimPool:
         else:
             self._some.update([task.key for task in tasks])
         shape, priority = tasks[0].shape, tasks[0].priority
-        if [task for task in tasks if task.shape is not shape or task.priority != priority]:
+        nodes = [task.node for task in tasks if task.shape is shape and task.priority == priority]
+        if len(nodes) < len(tasks):
             for task in tasks:
                 self._nodes_of.setdefault((task.shape, task.priority), []).append(task.node)
             counts: Mapping[Shape, int] = Counter([task.shape for task in tasks])
         else:
-            self._nodes_of.setdefault((shape, priority), []).extend([task.node for task in tasks])
+            self._nodes_of.setdefault((shape, priority), []).extend(nodes)
             counts = {shape: len(tasks)}
         # How many of them may be evicted: all of them together, or those above the job's minimum one by one.
         most = len(tasks) if complete and not self._within else units.surplus(job)
@@ -149,8 +150,11 @@ class VictimPool:
     def _on(self, node: int, level: int) -> list[Task]:
         found = self._here.get((node, level))
         if found is None:
-            on = self.session.state.nodes.on[node].values()
-            found = self._here[node, level] = [t for t in on if t.priority <= level and self._is_candidate(t)]
+            on, complete, some = self.session.state.nodes.on[node].values(), self._complete, self._some
+            found = self._here[node, level] = [
+                t for t in on if t.priority <= level and t.job is not None
+                and (t.status in _ON_NODE if t.job.key in complete else t.key in some)
+            ]  # fmt: skip
         return found
 
     def eviction_order(self, node: int, level: int, wanted: Shape) -> list[Task]:
@@ -199,7 +203,7 @@ class VictimPool:
         """Adds what candidates up to this priority have; `nodes_of`: shape and priority → their nodes."""
         for (shape, priority), nodes in nodes_of.items():
             if priority <= level:
-                count = np.bincount(nodes)
+                count = np.bincount(np.fromiter(nodes, np.int64, len(nodes)))
                 touched = np.flatnonzero(count)
                 request = shape.request(self.session.state.axis)
                 freed[:, touched] += sign * request[:, None] * count[touched][None, :]

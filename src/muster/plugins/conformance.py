@@ -20,8 +20,10 @@ class Conformance(Plugin, Protection, Preemptable, Reclaimable):
         return task.namespace == "kube-system" or task.shape.spec.priority_class_name in _CRITICAL
 
     def protects(self, claim: Claim, victims: Sequence[Task]) -> Reason | None:
-        critical = next((task for task in victims if self.protects_always(task)), None)
-        if critical is None:
+        for critical in victims:
+            if self.protects_always(critical):
+                break
+        else:
             return None
         system = critical.namespace == "kube-system"
         what = critical.namespace if system else critical.shape.spec.priority_class_name

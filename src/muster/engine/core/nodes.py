@@ -316,10 +316,10 @@ class Nodes:
 
     def _add(self, delta: Vector, nodes: Sequence[int], sign: int) -> list[int]:
         """Adds a delta to the columns of nodes, of which one may be named several times; returns the nodes."""
-        index = list(dict.fromkeys(nodes))
+        index = list(dict.fromkeys(nodes) if len(nodes) > 1 else nodes)
         if len(index) <= _FEW:
             for node in index:
-                times = sign * nodes.count(node)
+                times = sign if len(index) == len(nodes) else sign * nodes.count(node)
                 column = self.rows[:, node]
                 column += delta if times == 1 else delta * times
         else:

@@ -27,6 +27,8 @@ RECLAIM, PREEMPT = "reclaim", "preempt"
 PLACED_STATUSES = (Status.BINDING, Status.BOUND, Status.RUNNING, Status.UNKNOWN)
 _EVICTABLE = (Status.BOUND, Status.RUNNING)
 _COUNTED = (Status.BINDING, Status.BOUND, Status.RUNNING, Status.SUCCEEDED)
+# As integers, because they are looked up for every victim.
+_BINDING, _BOUND, _RUNNING, _SUCCEEDED = (int(status) for status in _COUNTED)
 _TAKEN = Reason("leaving", "it is evicted with another unit, or its promise is withdrawn")
 _NO_QUEUE = Reason("no-queue", "its queue does not exist")
 _SAME_JOB = Reason("same-job", "it belongs to the claiming job")
@@ -129,7 +131,7 @@ class Units:
         if self.excluded(claim, job) is not None:
             return []
         tasks: Iterable[Task] = job.tasks.values()
-        if job.count[Status.BOUND] + job.count[Status.RUNNING] < len(job.tasks):
+        if job.count[_BOUND] + job.count[_RUNNING] < len(job.tasks):
             tasks = [t for t in tasks if t.status in _EVICTABLE]
         found = [t for t in tasks if t.node >= 0 and t.preemptable]
         if claim.rule != RECLAIM:
@@ -185,7 +187,7 @@ class Units:
         A job that is evicted as a whole or not at all has none."""
         if job.disrupted_whole:
             return 0
-        return max(sum([job.count[status] for status in _COUNTED]) - job.min_available, 0)
+        return max(_counted_pods(job) - job.min_available, 0)
 
     def placed_pods(self, job: Job) -> int:
         return sum([job.count[status] for status in PLACED_STATUSES])
@@ -225,8 +227,9 @@ class Units:
         """
         if unit.promise:
             return None if unit.tasks[0].status == Status.PIPELINED else Veto("", _TAKEN)
-        if any(task.status not in PLACED_STATUSES for task in unit.tasks):
-            return Veto("", _TAKEN)  # a part of it was evicted with another unit
+        for task in unit.tasks:
+            if task.status not in PLACED_STATUSES:
+                return Veto("", _TAKEN)  # a part of it was evicted with another unit
         if not unit.whole and (reason := self.needed(unit.tasks[0])) is not None:
             return Veto("", reason)
         if (veto := self.plugin_veto(claim, unit.tasks)) is not None:
@@ -259,7 +262,12 @@ def not_lower(priority: int, than: int) -> str:
 def _job_minimum(job: Job) -> str:
     if job.disrupted_whole:
         return f"gang {job.shown} is evicted as a whole or not at all"
-    return _minimum(f"gang {job.shown}", job.min_available, sum([job.count[status] for status in _COUNTED]))
+    return _minimum(f"gang {job.shown}", job.min_available, _counted_pods(job))
+
+
+def _counted_pods(job: Job) -> int:
+    count = job.count
+    return count[_BINDING] + count[_BOUND] + count[_RUNNING] + count[_SUCCEEDED]
 
 
 def _minimum(of: str, least: int, has: int) -> str:

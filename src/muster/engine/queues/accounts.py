@@ -102,7 +102,8 @@ class Account:
         Where it names none of them, all count, with nothing deserved.
         """
         asked = [name for name, amount in amounts.items() if amount > 0 and name != "pods"]
-        return [name for name in asked if name in self.deserved] or asked
+        deserved = self._deserved
+        return [name for name in asked if name in deserved] or asked
 
     def deserves(self, amounts: Mapping[str, int]) -> bool:
         """Whether the queue would stay within its deserved share in each of these amounts."""
@@ -140,11 +141,11 @@ class Account:
         """
         if claim.rule != RECLAIM:
             return None
-        taken = request_of(victims)
-        before, now, deserved = self.usage_before(claim), self.allocated, self.deserved
+        taken = victims[0].shape.amounts if len(victims) == 1 else request_of(victims)
+        before, now, deserved = self.usage_before(claim), self.allocated, self._deserved
         named = self.named(taken)
         over = [n for n in named if before.get(n, 0) >= deserved.get(n, 0) + SLACK]
-        if not any(n in claim.request for n in over):
+        if claim.request.keys().isdisjoint(over):
             return self._kept([n for n in named if n in claim.request] or list(claim.request), {})
         if claim.last_resort and len(victims) == _on_nodes(victims[0].job):
             if any(n in claim.request and now.get(n, 0) >= deserved.get(n, 0) + SLACK for n in over):
