@@ -22,7 +22,9 @@ def test_when_nodes_are_grouped_again_what_was_evaluated_before_is_void() -> Non
             session = scheduler.session(state, 0.0)
             first, second, moved = state.tasks.values()
             placement = session.placement
-            placement._lone_tasks.best(placement.answers(first).columns, MoveKind.ALLOCATE, lambda n: [second])
+            upcoming = [second]
+            asked_first = placement.answers(first).columns
+            placement._lone_tasks.best(asked_first, MoveKind.ALLOCATE, lambda n, some=upcoming: some)
             columns = placement.answers(second).columns
             for changed in ([0], [1], [0, 1]):  # the first change makes too many classes, the last leaves two
                 state.nodes.apply(moved.shape, MoveKind.ALLOCATE, changed, 1)
