@@ -187,8 +187,8 @@ class GroupScheduling:
         group_of, there = self._groups(args, request)
         asked = [group for group in request.groups if group in there]
         wanted = [group for group in asked if group == request.assigned] if request.assigned else asked
-        request, undecided = self._settled(args.pod, request, wanted)
-        reasons = self._reasons(request, asked, undecided)
+        request, unsettled = self._settled(args.pod, request, wanted)
+        reasons = self._reasons(request, asked, unsettled)
         passed = [group for group in wanted if reasons[group] is None]
         if exists:
             self._record(request, passed)
@@ -215,17 +215,21 @@ class GroupScheduling:
             self._refused.freed(unit)
 
     def _settled(self, pod: Pod, request: _PolicyRequest, wanted: list[str]) -> tuple[_PolicyRequest, list[str]]:
-        """Waits until one group certainly accepts the pod or all refuse it; returns the undecided groups, too."""
+        """Waits until one group certainly accepts the pod or all refuse it.
+
+        Returns the groups that may not accept it because of undecided pods, too.
+        """
         until = self._now() + MAX_WAIT_S
         waited = False
         while True:
             # Without undecided pods there is nothing to wait for.
             answers = request.usage.acceptances(wanted) if request.usage.undecided.pods else {}
-            undecided = [group for group, answer in answers.items() if answer == Acceptance.UNDECIDED]
+            found = set(answers.values())
             late = self._now() >= until or not self.reservations.are_coming(request.application.unit, request.id)
-            if not undecided or Acceptance.YES in answers.values() or late:
+            if Acceptance.UNDECIDED not in found or Acceptance.YES in found or late:
                 self.waits += waited
-                return request, undecided
+                # A group that accepts no pod wherever the undecided pods go may accept one without them.
+                return request, [group for group, answer in answers.items() if answer != Acceptance.YES]
             waited = True
             self._changed.wait(_POLL_INTERVAL_S)
             latest = self._policy_request(pod)
@@ -234,11 +238,11 @@ class GroupScheduling:
             request = latest
 
     def _reasons(
-        self, request: _PolicyRequest, asked: list[str], undecided: list[str]
+        self, request: _PolicyRequest, asked: list[str], unsettled: list[str]
     ) -> dict[str | None, Raw | None]:
         """Returns the encoded refusal of each asked group of the policy; None if the group accepts the pod."""
         refusals = request.usage.refusals(asked)
-        for group in undecided:
+        for group in unsettled:
             unclear = f"node group {group} may be full: other pods of {request.application} are being bound"
             refusals.setdefault(group, unclear)
         if request.assigned:

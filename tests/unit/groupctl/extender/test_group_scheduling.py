@@ -18,6 +18,7 @@ from builders.node_groups import (
     deployment,
     groups,
     nginx_pod,
+    node_group,
     nodes,
     owner,
     pods,
@@ -136,6 +137,15 @@ def test_a_pod_on_its_way_to_one_of_several_groups_keeps_their_last_places_open(
     assert scheduler.extender.waits > 0
     scheduler.store.create(nginx_pod("first", "node-e"))
     assert scheduler.passes("second") == HANGZHOU
+
+
+def test_the_rest_is_kept_for_a_group_below_its_min_also_while_another_pod_is_on_its_way() -> None:
+    policy = ranges(hangzhou=(3, 3), beijing=(0, None), wuhan=(0, None))
+    wuhan = city_node("node-w", "wuhan"), node_group("wuhan", location="wuhan")
+    scheduler = cluster(*wuhan, *pods({"node-a": 1, "node-c": 1}), policy=policy)
+    assert scheduler.passes("first", among=["node-c", "node-w"]) == ["node-c", "node-w"]
+    # Wherever the first one goes, hangzhou needs both replicas that are left.
+    assert scheduler.passes("second", among=["node-a", "node-c", "node-w"]) == ["node-a"]
 
 
 def test_a_burst_never_overshoots_whatever_the_scheduler_chooses() -> None:
