@@ -113,3 +113,20 @@ def test_usage_that_followed_changes_is_that_of_a_cluster_read_afresh(
         assert plan == Scheduler(config).cycle(cold, float(i))
         assert counted(cluster.state, cluster.state.volume_usage) == counted(cold, UsageRecord())
         cluster.apply(plan)
+
+
+@given(st.lists(clusters(), min_size=2, max_size=4), st.randoms(use_true_random=False))
+@examples(150)
+def test_usage_follows_claims_and_volumes_whose_pods_do_not_change(
+    history: list[list[Manifest]], dice: random.Random
+) -> None:
+    cluster, kinds = FollowedCluster(), ("PersistentVolumeClaim", "PersistentVolume")
+    for i, given_ in enumerate(history):
+        for one in given_:
+            if i == 0 or one["kind"] in kinds:
+                cluster.put(one)
+        for kind, name in sorted(cluster.objects):
+            if kind in kinds and dice.random() < 0.1:
+                cluster.remove(kind, name)
+        cold = cluster.cold_state()
+        assert counted(cluster.state, cluster.state.volume_usage) == counted(cold, UsageRecord())
