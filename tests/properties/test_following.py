@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
 from typing import Any
 
@@ -204,7 +203,7 @@ def timeless(plan: Plan) -> Plan:
         pod: [Effect(e.kind, e.key, {k: v for k, v in e.values.items() if k != "predicate-time"}) for e in effects]
         for pod, effects in plan.effects.items()
     }
-    return dataclasses.replace(plan, effects=unstamped)
+    return replace(plan, effects=unstamped)
 
 
 @given(clusters(), configurations(), st.lists(st.integers(0, 30), max_size=4))

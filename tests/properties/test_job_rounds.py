@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any, TypeVar
 from unittest.mock import patch
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import asdict
 
 from muster.actions import allocate
 from muster.config.types import Config

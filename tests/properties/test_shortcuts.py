@@ -39,7 +39,7 @@ def decided(plan: Plan) -> Plan:
         key: structs.replace(condition, message=condition.message.partition(" Origin reason is ")[0], pod="", why="")
         for key, condition in plan.conditions.items()
     }
-    return replace(plan, reasons={}, warnings=[], conditions=conditions)
+    return structs.replace(plan, reasons={}, warnings=[], conditions=conditions)
 
 
 @given(clusters(), configurations())

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 from hypothesis import given
+from msgspec.structs import asdict
 
 from builders.manifests import tables
 from muster.config.types import Config

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from muster.actions.victim_pool import Amounts, VictimPool
 from muster.engine.core.hooks import NodeSet
@@ -14,8 +14,7 @@ from muster.engine.core.session import Session
 from muster.engine.evictions.claim import PREEMPT, Claim, Units
 
 
-@dataclass(frozen=True, slots=True)
-class SearchLimits:
+class SearchLimits(Struct, frozen=True):
     """Which part of the possible claims of a job is searched; `pod` and `nodes` are set by explanations only."""
 
     within: bool = False  # victims are pods of the claiming job itself

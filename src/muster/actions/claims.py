@@ -8,9 +8,9 @@ cannot be placed. A claim that succeeds gets a promise (`engine.evictions.promis
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from muster.actions.arrangements import largest_first, mixed
 from muster.actions.claim_limits import UNLIMITED, SearchLimits, enough_at_most, given_enough

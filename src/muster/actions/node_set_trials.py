@@ -8,8 +8,9 @@ failed in task order is tried with the largest first, and then by a search (`arr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from muster.actions.arrangements import largest_first, mixed, node_for_each, selections
 from muster.actions.placement_search import PlacementSearch
@@ -31,8 +32,7 @@ class Outcome(Enum):
     FAILED = "failed"  # everything is undone
 
 
-@dataclass(slots=True)
-class Trial:
+class Trial(Struct):
     """An attempt with its statement, which the caller must settle or discard."""
 
     outcome: Outcome

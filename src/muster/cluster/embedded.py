@@ -7,10 +7,10 @@ this moment, `next_time()` says when something will and `advance` goes there.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from muster.cluster import volcano_jobs
@@ -134,8 +134,7 @@ class EmbeddedCluster:
         state.upsert_pods(pods)
 
 
-@dataclass(slots=True)
-class PlanOutcome:
+class PlanOutcome(Struct):
     """The result of a plan: the pods that were bound and evicted, and what failed with its reason."""
 
     bound: dict[str, str] = field(default_factory=dict)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from muster.model.core import ConfigMap
 from muster.model.yamltext import Document, YamlError, load_all
@@ -18,8 +19,7 @@ _KEYS = ("actions", "tiers")
 LineOf = Callable[[Sequence[str | int]], int]
 
 
-@dataclass(frozen=True)
-class ConfigSource:
+class ConfigSource(Struct, frozen=True):
     """The top-level mapping of a configuration, and the line in the file for each path in it."""
 
     value: dict[str, Any]
@@ -73,8 +73,7 @@ def content_of(there: ConfigMap, key: str = "") -> bytes:
     raise NoConfiguration(f"the ConfigMap has no key {key or 'that ends in .conf'}: {has}")
 
 
-@dataclass(frozen=True)
-class _ConfigMap:
+class _ConfigMap(Struct, frozen=True):
     data: Mapping[str, Any]
     line: int
     line_of: LineOf

@@ -5,9 +5,8 @@ an application's pods.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from muster.groups.applications import Application, BindingState, PolicyLabels, binding_state, unbound_reason
 from muster.groups.division import Bounds, by_ranges, by_weights
@@ -57,8 +56,7 @@ class Quotas(Struct, frozen=True):
     unplaced: int = 0
 
 
-@dataclass(slots=True)
-class PropagationRules:
+class PropagationRules(Struct):
     """A policy, with its group names resolved against the existing node groups. With errors it must not be used."""
 
     strategy: str

@@ -8,9 +8,10 @@ them, it is UNDECIDED.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property, lru_cache
+
+from msgspec import Struct, field
 
 from muster.groups.propagation import Quotas
 
@@ -27,8 +28,7 @@ class Acceptance(Enum):
     UNDECIDED = "open"  # it depends on where the undecided pods go
 
 
-@dataclass(slots=True)
-class UndecidedPods:
+class UndecidedPods(Struct):
     """Pods that may be placed in one of several groups: their number, and how many could be placed in each group."""
 
     counts: dict[str, int] = field(default_factory=dict)

@@ -8,7 +8,6 @@ terminal would execute control characters as commands.
 
 from __future__ import annotations
 
-import html
 import re
 
 __all__ = ["escape", "visible"]
@@ -28,6 +27,8 @@ def escape(text: str, *, exact: bool = False) -> str:
         text = _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text)
         if not exact:
             text = _HIDDEN.sub(_code, text)
+    import html  # has a table of all entities: not part of the start of a command
+
     return html.escape(text)
 
 

@@ -6,7 +6,8 @@ A job's minimum is a number of tasks (minMember), numbers per role (minTaskMembe
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from muster.config.types import Arguments, PluginOption
 from muster.engine.core.hooks import (
@@ -48,8 +49,7 @@ def divided(job: Job) -> bool:
     return roles or bool(spec.sub_group_policy or spec.sub_groups)
 
 
-@dataclass(slots=True)
-class _Kind:
+class _Kind(Struct):
     """The sub-groups of one policy: at least `least` of them must have `size` tasks each."""
 
     size: int

@@ -8,11 +8,11 @@ rules are those of `muster.groups`, which the scheduler extender uses as well.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct, field
 
 from muster.engine.core.hooks import (
     Batch,
@@ -147,8 +147,7 @@ class Propagation(Plugin, NodeFilter, NodeScorer, Ledger):
         self.units.count(move, -1)
 
 
-@dataclass(slots=True)
-class UnitPlacement:
+class UnitPlacement(Struct):
     """The placement rule and the counts of a unit. `group_of` gives a node's index in `groups`, −1 for none of them."""
 
     unit: Unit

@@ -6,8 +6,9 @@ Only queues that have jobs take part in the division (`divide`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
+
+from msgspec import Struct, field
 
 from muster.config.types import Arguments, PluginOption
 from muster.engine.core.hooks import (
@@ -33,8 +34,7 @@ from muster.model.quantity import display
 __all__ = ["Proportion"]
 
 
-@dataclass(slots=True)
-class WeightedQueue:
+class WeightedQueue(Struct):
     """A queue in the division by weight."""
 
     weight: int

@@ -6,10 +6,10 @@ Each function returns other objects and leaves the given ones as they are.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from muster.cluster.manifests import Manifests, read
 from muster.config.names import suggest
@@ -34,8 +34,7 @@ HOSTNAME = "kubernetes.io/hostname"
 _OF_THE_NODE = ("DaemonSet", "Node")
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
+class Changes(Struct, frozen=True):
     """What to change, in this order: clones, fields, cordons, removals."""
 
     clones: tuple[str, ...] = ()  # nodes

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from muster.config.names import suggest
 from muster.model.finding import InputError
@@ -16,8 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Filter"]
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
+class Filter(Struct, frozen=True):
     """Which pods are shown; an empty tuple restricts nothing."""
 
     namespaces: tuple[str, ...] = ()

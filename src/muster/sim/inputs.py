@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 from yaml import YAMLError
 
 from muster.cluster.documents import contents
@@ -114,8 +115,7 @@ def _names(cluster: object) -> str:
 # --- the configuration
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigText:
+class ConfigText(Struct, frozen=True):
     """The text of a configuration and its source; `announced` if a scheduler of the cluster announced it."""
 
     text: str

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeVar, cast
 
+from msgspec import Struct
+
 from muster.cluster.embedded import EmbeddedCluster
 from muster.engine.core.hooks import Picture
 from muster.engine.core.plan import Eviction
@@ -20,8 +22,7 @@ T = TypeVar("T", bound=Object)
 Pair = tuple[str | None, str | None]
 
 
-@dataclass(slots=True)
-class CycleRecord:
+class CycleRecord(Struct):
     """What one cycle of a run did. Evictions by controllers belong to the cycle after which they happened."""
 
     number: int  # 1 is the first
@@ -85,8 +86,7 @@ class Result:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """Compares two simulations: placements, fragmentation, shares of queues, pending pods.
 
     They have different configurations or different inputs.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from muster.engine.core.hooks import QueueShares
 from muster.engine.core.jobs import ALLOCATED_LIKE, Job, Shape, Status, Task
@@ -25,8 +26,7 @@ GPU = "nvidia.com/gpu"
 _GPU_REQUESTS = {GPU, "volcano.sh/gpu-number", "volcano.sh/gpu-memory"}
 
 
-@dataclass(frozen=True, slots=True)
-class QueueShare:
+class QueueShare(Struct, frozen=True):
     """A queue's part of the cluster, in internal units by resource."""
 
     allocated: Amounts
@@ -44,8 +44,7 @@ def _texts(amounts: Amounts, form: Callable[[str, float], str]) -> dict[str, str
     return {name: form(name, amount) for name, amount in sorted(amounts.items())}
 
 
-@dataclass(frozen=True, slots=True)
-class Utilisation:
+class Utilisation(Struct, frozen=True):
     """How much of a resource the pods on nodes request, and how much the nodes have, in internal units."""
 
     resource: str
@@ -60,8 +59,7 @@ class Utilisation:
         return f"{display(self.resource, self.used)} of {display(self.resource, self.allocatable)} {self.resource}"
 
 
-@dataclass(slots=True)
-class Summary:
+class Summary(Struct):
     pods: int = 0  # in the cluster, whoever schedules them
     bound: int = 0
     pending: int = 0

@@ -7,7 +7,6 @@ one spec share. Jobs count their tasks by status, so that the gang rules are sum
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import count
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from weakref import KeyedRef, WeakSet
 
 import msgspec
 import numpy as np
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from muster.engine.core.axis import Axis, Vector
@@ -196,8 +196,7 @@ class Queue:
         return f"<Queue {self.name}>"
 
 
-@dataclass(slots=True)
-class Attempt:
+class Attempt(Struct):
     """What happened to a job in this cycle, for its reasons."""
 
     refusal: Reason | None = None  # the job as a whole: not valid, not admitted, queue overused

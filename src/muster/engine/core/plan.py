@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from muster.engine.core.hooks import Effect
 
@@ -39,8 +38,7 @@ class Condition(Struct, frozen=True):
         return cls("Unschedulable", "NotEnoughResources", f"{gang} Origin reason is {pod}: {why}", pod, why)
 
 
-@dataclass(slots=True)
-class Plan:
+class Plan(Struct):
     binds: dict[str, str] = field(default_factory=dict)  # pod → node
     pipelined: dict[str, str] = field(default_factory=dict)  # pod → the node whose capacity is still being released
     nominated: dict[str, str] = field(default_factory=dict)  # pod → the node that it keeps in the next cycles

@@ -8,7 +8,8 @@ hold; its parts are the pods with equal values of some labels. Pods of no sub-gr
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from muster.engine.core.jobs import READY_LIKE, Job, Status, Task
 from muster.model.scheduling import NetworkTopology, SubGroupPolicy, TopologyConstraint
@@ -18,8 +19,7 @@ LABEL = "kai.scheduler/subgroup-name"  # KAI: how a pod names its sub-group
 _HELD = (*READY_LIKE, Status.PIPELINED)
 
 
-@dataclass(slots=True)
-class SubGroup:
+class SubGroup(Struct):
     name: str
     minimum: int = 0  # of `own`
     least: int | None = None  # so many children must reach their minimum; None: all

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import ClassVar, Protocol, overload
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
@@ -65,8 +64,7 @@ class Reason(Struct, frozen=True):
         return self.text if isinstance(self.text, str) else self.text(node)
 
 
-@dataclass(slots=True)
-class Verdict:
+class Verdict(Struct):
     """A filter's answer: per column 0 = fits, k = refused for `reasons[k-1]`."""
 
     code: NDArray[np.uint16]

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, field
 
 from muster.engine.core.nodes import Nodes
 from muster.engine.domains.domain_tree import DomainTree, tree_of
@@ -30,8 +29,7 @@ class Fault(Struct, frozen=True):
     fix: str
 
 
-@dataclass(slots=True)
-class Source:
+class Source(Struct):
     """A tree and what is wrong with the objects it was made of."""
 
     tree: DomainTree

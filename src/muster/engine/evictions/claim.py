@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from muster.engine.core.hooks import Protection, Reason
 from muster.engine.core.jobs import Job, Queue, Status, Task
@@ -35,8 +34,7 @@ _SAME_JOB = Reason("same-job", "it belongs to the claiming job")
 _OTHER_JOB = Reason("other-job", "a job that replaces its own pods takes nothing from other jobs")
 
 
-@dataclass(slots=True)
-class Claim:
+class Claim(Struct):
     """A job that needs capacity for some of its pods, and the action that looks for it."""
 
     rule: str  # "reclaim" | "preempt"

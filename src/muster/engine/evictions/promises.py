@@ -8,8 +8,9 @@ job makes no further claim before a back-off has passed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from muster.engine.core.jobs import Job, Status, Task
 from muster.engine.core.nodes import MoveKind
@@ -23,15 +24,13 @@ BACKOFF_S, LONGEST_BACKOFF_S = 10.0, 300.0
 COUNTERCLAIM_S = 600.0  # so long a job does not claim from a job that claimed from it
 
 
-@dataclass(slots=True)
-class ClaimBackoff:
+class ClaimBackoff(Struct):
     until: float
     wait: float
     why: str
 
 
-@dataclass(slots=True)
-class PromiseRecord:
+class PromiseRecord(Struct):
     """The promises and back-offs kept from cycle to cycle. After a restart only the pods' nominations are known."""
 
     nodes: dict[str, dict[str, str]] = field(default_factory=dict)  # job → pod → node

@@ -7,10 +7,10 @@ moment, in kube-scheduler's format; `explain` returns all of them.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct, field
 
 from muster.engine.core.hooks import Batch, Bools, Floats, Index, NodeNotes, Picture, Reason, Scope, Verdict
 from muster.engine.core.jobs import Task
@@ -94,8 +94,7 @@ def fit_error(session: Session, task: Task, *, with_fit: bool = True, within: In
     return f"0/{total} nodes are available: " + ", ".join(f"{n} {text}" for _, text, n in message) + "."
 
 
-@dataclass(slots=True)
-class NodeTrace:
+class NodeTrace(Struct):
     """One node's part of an explanation."""
 
     feasible: bool  # no filter refuses it, and its capacity suffices now or once terminating pods have ended

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from muster.engine.pod_rules.selections import Selection, Selections, with_label_keys
 from muster.model.core import PodAffinity, PodAffinityTerm, PodSpec, TopologySpreadConstraint
@@ -30,8 +29,7 @@ class SpreadConstraint(Struct, frozen=True):
     honours_taints: bool
 
 
-@dataclass(slots=True)
-class PodRules:
+class PodRules(Struct):
     """The terms of one spec in one namespace."""
 
     id: int = -1

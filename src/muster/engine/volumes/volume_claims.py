@@ -7,9 +7,8 @@ without a class gets the default class, and a claim that names its volume and ha
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from muster.engine.core.hooks import Reason
 from muster.engine.core.jobs import Task
@@ -40,8 +39,7 @@ class VolumeClaim(Struct, frozen=True):
         return self.object.metadata.annotations.get(SELECTED_NODE, "")
 
 
-@dataclass(slots=True)
-class PodClaims:
+class PodClaims(Struct):
     """The claims of one pod, in the order of its volumes, each once."""
 
     missing: Reason | None = None  # a claim it names does not exist

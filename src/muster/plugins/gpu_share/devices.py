@@ -13,10 +13,9 @@ free are overcommitted: nothing else is placed on them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from muster.engine.core.axis import Axis
@@ -45,8 +44,7 @@ class PodGpus(Struct, frozen=True):
     parts: int
 
 
-@dataclass(slots=True)
-class NodeGpus:
+class NodeGpus(Struct):
     """What was read of a node that has GPUs."""
 
     of_pods: dict[str, PodGpus] = field(default_factory=dict)  # pod → its GPUs

@@ -13,9 +13,8 @@ broken by their number. Answers are kept per request and computed again only for
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from muster.engine.core.nodes import MoveKind, Nodes
 from muster.engine.devices.fragmentation import GPU_PARTS, FragmentTable
@@ -28,8 +27,7 @@ _MAX_SCORE = 100
 _NONE = -1
 
 
-@dataclass(slots=True)
-class _Known:
+class _Known(Struct):
     """The answers for one request, by node, and what they were computed from."""
 
     changes: Integers

@@ -12,11 +12,11 @@ evaluated once per queue and *class* of nodes (nodes in the same groups); each n
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from muster.engine.core.hooks import (

@@ -8,7 +8,8 @@ The points are the same in both.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from muster.engine.core.hooks import Reason
 from muster.engine.core.jobs import Queue
@@ -23,8 +24,7 @@ AVOIDED_POINTS = -1.0
 ROOT = "root"
 
 
-@dataclass(frozen=True, slots=True)
-class QueueRule:
+class QueueRule(Struct, frozen=True):
     """The node group affinity that applies to one queue: its own, or the nearest ancestor's."""
 
     queue: str

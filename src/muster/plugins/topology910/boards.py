@@ -8,9 +8,8 @@ only the chips on which they disagree are withheld. `findings` reports such boar
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from muster.config.names import nearest
 from muster.engine.core.jobs import Status, Task
@@ -42,8 +41,7 @@ class Listed(Struct, frozen=True):
     unknown_type: str = ""  # an accelerator-type without a layout
 
 
-@dataclass(slots=True)
-class Board:
+class Board(Struct):
     """A node's chips in this cycle. `free`, `coming` and `reserved` change with the cycle's placements."""
 
     listed: Listed

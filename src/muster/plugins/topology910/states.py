@@ -6,8 +6,6 @@ state has a number, and filter and score are look-ups `table[state[nodes]]`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
@@ -34,8 +32,7 @@ class RingState(Struct, frozen=True):
         return f"{in_words(self.layout, self.counts)} free, {needed(self.layout, request)}"
 
 
-@dataclass(slots=True)
-class Table:
+class Table(Struct):
     """Per state of a board: 0 if it serves the request, else the number of the reason; and the parts of its score."""
 
     code: NDArray[np.uint16]

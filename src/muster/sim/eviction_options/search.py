@@ -8,10 +8,10 @@ trial is undone.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 from msgspec import structs
+from msgspec.structs import replace
 
 from muster.actions.claim_limits import SearchLimits
 from muster.actions.claims import Claims
