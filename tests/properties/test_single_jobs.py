@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given
 from msgspec.structs import asdict
 
-from builders.manifests import tables
+from builders.manifests import node, pod, state_of, tables
+from muster.config.loader import DEFAULT, load
 from muster.config.types import Config
+from muster.cycle.registry import known
 from muster.cycle.scheduler import Scheduler
 from muster.engine.core import session as session_module
 from muster.engine.core.jobs import Status
@@ -23,6 +25,7 @@ from strategies.clusters import NOW, Cluster, crowds
 from strategies.configurations import EVICTING, configurations
 from strategies.profiles import examples
 
+HOST = "kubernetes.io/hostname"
 Decided = tuple[dict[str, Any], list[Any], Answers]
 
 
@@ -67,10 +70,28 @@ def test_explanations(cluster: Cluster, config: Config) -> None:
     objects = tables(cluster.objects)
     waiting = (key for key, pod in objects["Pod"].items() if not pod.metadata.deletion_timestamp)
     pods = sorted(key for key in waiting if key.startswith("d/p"))
-    for pod in pods[:1] + pods[-1:]:
-        together = explain(Scheduler(config), objects, NOW, ("muster", "volcano"), pod)
+    for name in pods[:1] + pods[-1:]:
+        together = explain(Scheduler(config), objects, NOW, ("muster", "volcano"), name)
         with patch.object(session_module, "classify_single_jobs", lambda *of: None):
-            assert explain(Scheduler(config), objects, NOW, ("muster", "volcano"), pod) == together
+            assert explain(Scheduler(config), objects, NOW, ("muster", "volcano"), name) == together
+
+
+def test_labels_make_a_difference_where_a_rule_reads_them() -> None:
+    """Pods of one spec with labels of their own are decided together, unless a rule of any pod is about labels."""
+    term = {"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": "b"}}}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    nodes = [node("n1", labels={HOST: "n1"}), node("n2", labels={HOST: "n2"}, cpu=1)]
+    pods = [pod(name, cpu="100m", labels={"app": name}) for name in "abc"]
+    guard = pod("guard", on="n1", cpu="100m", affinity=apart)
+    for objects, classes in ((nodes + pods, 1), ([*nodes, *pods, guard], 3)):
+        found: set[object] = set()
+
+        def look(session: Session, found: set[object] = found) -> None:
+            found.update(job.single_class for job in session.active.values())
+
+        plan = Scheduler(load(DEFAULT, "test", known())[0]).cycle(state_of(*objects), NOW, look=look)
+        assert len(found - {None}) == classes and len(plan.binds) == 3
+        assert guard not in objects or plan.binds["default/b"] == "n2"
 
 
 def test_runs_are_drawn() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from muster.engine.core.podgroups import QUEUE_NAME as QUEUE
 from muster.engine.core.state import State
+from muster.groups.applications import PolicyLabels
 from muster.model import kinds
 from muster.model.meta import Object, key
 from muster.plugin_checks.choices import SeededChoices
@@ -94,11 +95,15 @@ def crowds(draw: st.DrawFn, *, crowded: bool = False) -> Cluster:
         spec |= choices.one_of([{}, {}, {"priorityClassName": "high"}, {"schedulingGates": [{"name": "wait"}]}])
         notes = {QUEUE: choices.one_of(queues)} | choices.one_of([{}, {}, {"sla-waiting-time": "45s"}])
         labels, grouped = choices.one_of([{}, {"app": "x"}]), choices.integer(0, 4) == 4
+        # A label of which the pods may have different values.
+        own = choices.one_of([*[""] * 8, "own", "own", "own", "app", PolicyLabels.PROPAGATION.required])
         for _ in range(choices.integer(2, 6)):
             number += 1
             created = choices.one_of(["2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z"])
             meta = {"name": f"p{number}", "namespace": "d", "creationTimestamp": created}
-            mine = meta | {"labels": labels, "annotations": notes | ({GROUP: f"p{number}"} if grouped else {})}
+            different = {own: choices.one_of([f"p{number}", "x"])} if own else {}
+            given = notes | ({GROUP: f"p{number}"} if grouped else {})
+            mine = meta | {"labels": labels | different, "annotations": given}
             place = {}
             if not choices.integer(0, 4):
                 mine |= {"deletionTimestamp": "2026-01-01T00:02:00Z"}

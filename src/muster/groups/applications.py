@@ -241,6 +241,14 @@ class PolicyLabels(Enum):
         self.binding = f"{DOMAIN}/binding-{kind.lower()}"
 
 
+_PROPAGATION = PolicyLabels.PROPAGATION.required
+
+
+def requires_policy(labels: Mapping[str, str]) -> bool:
+    """Returns whether a pod without an owner is an application of its own, for which a policy divides nodes."""
+    return _PROPAGATION in labels
+
+
 class BindingState(IntEnum):
     """The design's four situations, and STALE: a binding label without a required label."""
 

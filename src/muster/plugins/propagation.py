@@ -30,7 +30,15 @@ from muster.engine.core.hooks import (
 from muster.engine.core.jobs import ALLOCATED_LIKE, Status, Task
 from muster.engine.core.nodes import NodeView
 from muster.engine.core.requirements import Requirement, waiting
-from muster.groups.applications import Application, OwnerLoop, PolicyLabels, Unit, application_of, unit_of
+from muster.groups.applications import (
+    Application,
+    OwnerLoop,
+    PolicyLabels,
+    Unit,
+    application_of,
+    requires_policy,
+    unit_of,
+)
 from muster.groups.grouping import Grouping
 from muster.groups.propagation import BoundPolicy, PlacementRefusal
 from muster.groups.quota_usage import TOP_SCORE, QuotaUsage
@@ -183,7 +191,7 @@ class Units:
         owner = controller(meta) if meta.owner_references else None
         if owner is None:
             # A pod without an owner is its own application. Most have no such label, which is a cheap check.
-            return self._find(task)[1] if PolicyLabels.PROPAGATION.required in meta.labels else None
+            return self._find(task)[1] if requires_policy(meta.labels) else None
         at = (task.namespace, owner.api_version, owner.kind, owner.name, owner.uid)
         if at in self._owned:
             return self._owned[at]

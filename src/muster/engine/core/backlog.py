@@ -15,6 +15,7 @@ import msgspec
 
 from muster.engine.core.jobs import Job, Status, Task
 from muster.engine.core.podgroups import GROUP
+from muster.groups.applications import requires_policy
 
 if TYPE_CHECKING:
     from muster.engine.core.class_reports import ClassReport
@@ -125,7 +126,7 @@ def _plain_class(job: Job) -> Hashable | None:
     if job.plain_class is None or not job.plain_class.together or job.count[Status.PENDING] != 1:
         return None
     (task,) = job.tasks.values()
-    if task.gated or task.nominated or task.best_effort:
+    if task.gated or task.nominated or task.best_effort or requires_policy(task.labels):
         return None
     return job.plain_class, tuple(task.labels.items()), job.phase, job.queue_name, job.priority
 

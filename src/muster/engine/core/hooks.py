@@ -94,6 +94,10 @@ class Plugin(ABC):
         """
         return True
 
+    def reads_labels(self) -> bool:
+        """Returns whether answers of this cycle depend on the labels of pods without an owner; asked after `open`."""
+        return False
+
     @classmethod
     def check(cls, arguments: Arguments) -> list[Finding]:
         """Returns the faults in the arguments, each at its line. Typed readers already report most of them."""

@@ -104,8 +104,6 @@ class Session:
         self.taken: list[Job] = []  # jobs that were taken out of their classes
         # What happened to the jobs of a class: from which job on, and what; later entries are about younger jobs.
         self.class_attempts: dict[JobClass, list[tuple[Rank, Attempt]]] = {}
-        if equal_answers:
-            classify_single_jobs(self.active.values(), state.objects["PodGroup"])
         # Whether all answers about single jobs of a class are equal: with deadlines they depend on time.
         self.timeless = not self.tiers.flat(Deadlines)
         self.phases = {key: job.phase for key, job in self.active.items()}
@@ -128,12 +126,17 @@ class Session:
             with measure(_name(plugin), OPEN):
                 plugin.open(self)
         self._gather()
+        if equal_answers:
+            classify_single_jobs(self.active.values(), state.objects["PodGroup"], self._reads_labels)
         if not self.volcano:
             self.promises.open()
 
     @property
     def plugins(self) -> list[Plugin]:
         return self.tiers.plugins
+
+    def _reads_labels(self) -> bool:
+        return any(plugin.reads_labels() for plugin in self.plugins)
 
     def arguments(self, action: str) -> Arguments:
         """Returns the `configurations` entry of an action."""

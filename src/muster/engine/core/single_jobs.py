@@ -1,4 +1,5 @@
-"""Jobs of one pod that is pending or terminating, by class. Jobs of one class differ only in their names and times.
+"""Jobs of one pod that is pending or terminating, by class. Jobs of one class differ only in their names and times, and
+in labels that nobody reads.
 
 Every pod without a group and an owner is such a job. All plugins of muster give the jobs of a class the same answers,
 as long as these do not depend on time, so that actions ask about one of them and decide about many. Plugins of other
@@ -7,12 +8,13 @@ packages may look at names: with one of them jobs have no classes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from muster.engine.core.jobs import Job, Status, Task
 from muster.engine.core.podgroups import GROUP
+from muster.groups.applications import requires_policy
 from muster.model.meta import Object
 
 _PENDING, _RELEASING = int(Status.PENDING), int(Status.RELEASING)
@@ -35,8 +37,14 @@ class SingleJobClass:
         return job.count[self.status] > 0
 
 
-def classify_single_jobs(jobs: Iterable[Job], groups: Mapping[str, Object]) -> None:
-    """Sets the class of those jobs that have one. `groups` are the PodGroup objects."""
+def classify_single_jobs(
+    jobs: Iterable[Job], groups: Mapping[str, Object], reads_labels: Callable[[], bool]
+) -> None:  # fmt: skip
+    """Sets the class of those jobs that have one. `groups` are the PodGroup objects.
+
+    Unless a plugin `reads_labels` in this cycle, plain pods of one class may have different labels.
+    """
+    all_labels: bool | None = None  # None: not known yet
     known: dict[tuple[object, ...], SingleJobClass] = {}
     for job in jobs:
         if len(job.tasks) != 1 or not (job.count[_PENDING] or job.count[_RELEASING]):
@@ -47,8 +55,13 @@ def classify_single_jobs(jobs: Iterable[Job], groups: Mapping[str, Object]) -> N
             if task.status == _PENDING and job.min_available <= 1 and job.key in groups:
                 same = _class_key(job, task)
         elif plain.together and not task.nominated:
-            labels = task.pod.metadata.labels
-            same = (plain, tuple(labels.items()) if labels else (), job.phase, task.status, task.node < 0)
+            labels, read = task.pod.metadata.labels, None
+            if labels:
+                if all_labels is None:
+                    all_labels = reads_labels()
+                read = tuple(labels.items()) if all_labels else ()
+            if not requires_policy(labels):
+                same = (plain, read, job.phase, task.status, task.node < 0, task.preemptable, task.gated)
         if same is not None:
             job_class = known.get(same)
             if job_class is None:
@@ -76,13 +89,13 @@ def single_task(job: Job) -> Task:
 def _class_key(job: Job, task: Task) -> tuple[object, ...] | None:
     """Returns what a plugin may read of a job with a PodGroup, but its name and times; None if the job has no class.
 
-    Jobs with roles, sub-groups, owners, volumes or a promised node have none: they differ anyway.
+    Jobs with roles, sub-groups, owners, volumes, a policy or a promised node have none: they differ anyway.
     """
     group, pod, shape = job.group, task.pod.metadata, task.shape
     spec = group.spec
     if (
         job.native or task.nominated or task.role or task.sub_group or pod.owner_references or shape.spec.volumes
-        or job.roles or spec.sub_groups or spec.sub_group_policy
+        or job.roles or spec.sub_groups or spec.sub_group_policy or requires_policy(pod.labels)
     ):  # fmt: skip
         return None
     meta, notes, labels = group.metadata, pod.annotations, pod.labels

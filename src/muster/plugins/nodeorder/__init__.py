@@ -78,6 +78,9 @@ class NodeOrder(Plugin, NodeScorer):
     def signs(self, shape: Shape) -> bool:
         return not self._index.has_no_rules
 
+    def reads_labels(self) -> bool:
+        return not self._index.has_no_rules
+
     def scorers(self) -> Sequence[NodeScorer]:
         return self._terms
 

@@ -92,6 +92,9 @@ class Predicates(Plugin, NodeFilter, BindEffects):
     def signs(self, shape: Shape) -> bool:
         return not self._index.has_no_rules or self._volumes.has(shape)[0]
 
+    def reads_labels(self) -> bool:
+        return not self._index.has_no_rules
+
     @classmethod
     def required_by(cls, state: State) -> Iterator[Requirement]:
         for task in waiting(state):
