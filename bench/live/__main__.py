@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import click
+from burst import burst
 from compare import compare
 from evictions import evictions
 from gate_and_webhook import gate_and_webhook
@@ -18,6 +19,7 @@ def main() -> None:
     """Measures on a real control plane with KWOK nodes, all of it on this machine. Needs what `make e2e` needs."""
 
 
+main.add_command(burst)
 main.add_command(compare)
 main.add_command(restart)
 main.add_command(gate_and_webhook)
