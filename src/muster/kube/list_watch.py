@@ -192,6 +192,11 @@ class _Named(Partial, kw_only=True):
     metadata: _Meta = msgspec.field(default_factory=_Meta)
 
 
+@lru_cache(maxsize=64)
+def _event_decoder(kind: type[Object]) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(msgspec.defstruct(f"{kind.__name__}Event", [("type", str), ("object", kind)], gc=False))
+
+
 _line = msgspec.json.Decoder(_Line)
 _named = msgspec.json.Decoder(_Named)
 _status = msgspec.json.Decoder(errors.ApiStatus)
@@ -247,6 +252,22 @@ async def _lines(parts: AsyncIterator[bytes], what: str) -> AsyncIterator[list[b
 
 
 def _step(selection: Selection, line: bytes, report: Report) -> Step:
+    resource = selection.resource
+    try:
+        typed = _event_decoder(resource.kind).decode(line)
+        change = _CHANGES.get(typed.type)
+    except (msgspec.DecodeError, RecursionError):
+        change = None
+    if change is None:
+        return _unusual_step(selection, line, report)
+    obj: Object = typed.object
+    _set_type(resource, obj)
+    meta = obj.metadata
+    return Step(change, meta.resource_version, meta.namespace, meta.name, obj)
+
+
+def _unusual_step(selection: Selection, line: bytes, report: Report) -> Step:
+    """Decodes a bookmark, an error, or an object that has nulls or is invalid."""
     what = f"WATCH {selection.path}"
     try:
         event = _line.decode(line)
