@@ -9,6 +9,7 @@ from collections import Counter
 from typing import Any
 from unittest.mock import patch
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace as changed
@@ -169,6 +170,36 @@ def play(name: str, seed: int, seen: Counter[str]) -> None:
 @examples(480)
 def test_every_plan_is_that_of_a_cold_cycle(name: str, seed: int) -> None:
     play(name, seed, Counter())
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_a_waiting_pod_that_can_run_now_comes_before_the_next_of_two_equal_jobs(grouped: bool) -> None:
+    """A class that was refused is considered again between two equal jobs if one of its jobs is between them.
+
+    The equal jobs are in a class of waiting pods themselves, or (`grouped`) have PodGroups.
+    """
+    config = Config(("enqueue", "allocate"), (Tier(tuple(map(PluginOption, ("gang", "predicates")))),))
+    cluster, lasting = FollowedCluster(), Scheduler(config)
+    near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"labelSelector": {"matchLabels": {"app": "server"}}, "topologyKey": "kubernetes.io/hostname"}
+    ]}}  # fmt: skip
+    cluster.put(queue("default"))
+    for second in (1, 2, 3, 4):
+        created = f"2026-01-01T00:00:0{second}Z"
+        meta = {"creationTimestamp": created}
+        if second % 2:
+            cluster.put(pod(f"client-{second}", cpu=2, meta=meta, affinity=near))
+            continue
+        name = f"server-{second}"
+        if grouped:
+            cluster.put(group(name, minMember=1, phase="Inqueue", created=created))
+        cluster.put(pod(name, name if grouped else "", cpu=1, meta=meta, labels={"app": "server"}))
+    cluster.apply(lasting.cycle(cluster.state, NOW))
+    cluster.put(node("n1", cpu=3, labels={"kubernetes.io/hostname": "n1"}))
+    plan = lasting.cycle(cluster.state, NOW + 1)
+    assert sorted(plan.binds) == ["default/client-3", "default/server-2"]
+    with patch.object(Scheduler, "_classes_in", lambda *of: ()):
+        assert plan == Scheduler(config).cycle(cluster.cold_state(), NOW + 1)
 
 
 def test_classes_are_drawn() -> None:
