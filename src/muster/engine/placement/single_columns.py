@@ -73,11 +73,14 @@ class SingleColumns:
 
     def write_keys(self, changed: Iterable[int], kind: MoveKind, key: Floats, static: Bools | None) -> None:
         """Writes what `ColumnAnswers.evaluate` returns for these columns. `static`: None if all nodes pass."""
-        allowed = list(changed) if static is None else [node for node in changed if static[node]]
-        if static is not None:
-            key[list(changed)] = _NOTHING
-        for node, value in zip(allowed, self.keys(allowed, kind), strict=True):
-            key[node] = value
+        lists = self._lists.current()
+        for node in changed:
+            if static is not None and not static[node]:
+                key[node] = _NOTHING
+            else:
+                rows, alloc = lists.get(node) or self._lists.read(node)
+                passes = self._passes(node, rows, alloc, kind)
+                key[node] = self._sum(node, rows, alloc, kind) if passes else _NOTHING
 
     def write_scores(self, changed: Iterable[int], scores: Floats) -> None:
         """Writes what `ColumnAnswers.score` returns for these columns."""
