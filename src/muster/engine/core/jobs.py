@@ -92,25 +92,19 @@ class Shape:
     def by_row(self, axis: Axis) -> list[int]:
         """Returns the same as a list."""
         if self._read_at != axis.version:
-            self._read(axis)
+            self._by_row, self._vector, self._read_at = axis.by_row(self.amounts), None, axis.version
+            self._shared, self._deltas = axis.shared(self.amounts) if axis.sharing else (), {}
         return self._by_row
 
     def shared(self, axis: Axis) -> tuple[str, ...]:
         """Returns the requested resources that share rows."""
-        if self._read_at != axis.version:
-            self._read(axis)
+        self.by_row(axis)
         return self._shared
 
     def deltas(self, axis: Axis) -> dict[int, Vector]:
         """Returns what one task changes in a node's column, by the kind of its move; `Nodes.delta` adds to it."""
-        if self._read_at != axis.version:
-            self._read(axis)
+        self.by_row(axis)
         return self._deltas
-
-    def _read(self, axis: Axis) -> None:
-        self._by_row, self._vector = axis.by_row(self.amounts), None
-        self._shared = axis.shared(self.amounts) if axis.sharing else ()
-        self._read_at, self._deltas = axis.version, {}
 
 
 class Task(msgspec.Struct, eq=False):
