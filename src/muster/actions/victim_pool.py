@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from muster.engine.core.session import Session
 
 Amounts = NDArray[np.int64]
-_ON_NODE = (*PLACED_STATUSES, Status.RELEASING)
+_RELEASING = Status.RELEASING  # looked up for every candidate
+_ON_NODE = (*PLACED_STATUSES, _RELEASING)
 Cost = tuple[float, ...]  # of victims: highest priority, victims per pod placed, whole jobs, age of the oldest
 
 
@@ -136,11 +137,11 @@ class VictimPool:
 
     def here(self, node: int, level: int) -> list[Task]:
         """Returns the candidates on the node up to this priority that are not evicted yet."""
-        return [t for t in self._on(node, level) if t.status is not Status.RELEASING]
+        return [t for t in self._on(node, level) if t.status is not _RELEASING]
 
     def has(self, task: Task) -> bool:
         """Returns whether the pod is a candidate that is not evicted yet."""
-        return task.status is not Status.RELEASING and self._is_candidate(task)
+        return task.status is not _RELEASING and self._is_candidate(task)
 
     def _is_candidate(self, task: Task) -> bool:
         if task.job is not None and task.job.key in self._complete:
@@ -166,7 +167,7 @@ class VictimPool:
             found = sorted(self._on(node, level), key=lambda t: t.key, reverse=True)
             found.sort(key=lambda t: (t.priority, -relief[t.shape], -t.created))
             self._eviction_order[key] = found
-        return [t for t in found if t.status is not Status.RELEASING]
+        return [t for t in found if t.status is not _RELEASING]
 
     def promises_on(self, node: int, level: int) -> list[Unit]:
         return [unit for unit in self.promises.get(node, ()) if unit.priority <= level]

@@ -23,6 +23,7 @@ FOLLOWS = ("pipelined", "gang")
 _KEY = attrgetter("key")
 _MOST_SIGNATURES = 100  # of waiting pods that are asked about in a cycle
 _READY = Condition("Scheduled", "tasks in gang are ready to be scheduled", "")
+_ALLOCATE, _EVICT = MoveKind.ALLOCATE, MoveKind.EVICT  # looked up for every move
 # As integers, because they are looked up for every job in every cycle.
 _PENDING, _PIPELINED, _ALLOCATED = (int(status) for status in _UNBOUND)
 _RUNNING, _BOUND, _SUCCEEDED, _FAILED, _RELEASING = (
@@ -39,10 +40,10 @@ def plan_of(session: Session) -> Plan:
     tasks: list[Task] = []
     nodes: list[int] = []
     for move in session.committed:
-        if move.kind == MoveKind.EVICT:
+        if move.kind is _EVICT:
             by = move.by.key if move.by else ""
             plan.evictions.append(Eviction(move.task.key, names[move.nodes[0]], by, move.rule))
-        elif move.kind == MoveKind.ALLOCATE:
+        elif move.kind is _ALLOCATE:
             tasks += move.tasks
             nodes += move.nodes
         else:
@@ -76,8 +77,8 @@ def _bound(session: Session) -> dict[str, int]:
     """Returns the number of pods without a binding that the plan binds, per job that has no class."""
     bound: dict[str, int] = {}
     for move in session.committed:
-        if move.kind == MoveKind.ALLOCATE or (move.kind == MoveKind.EVICT and move.previous_status in _UNBOUND):
-            sign = 1 if move.kind == MoveKind.ALLOCATE else -1
+        if move.kind is _ALLOCATE or (move.kind is _EVICT and move.previous_status in _UNBOUND):
+            sign = 1 if move.kind is _ALLOCATE else -1
             count = 1 if move.several_jobs else len(move.tasks)
             for task in move.tasks if move.several_jobs else move.tasks[:1]:
                 if task.job is not None and task.job.single_class is None:
@@ -88,7 +89,7 @@ def _bound(session: Session) -> dict[str, int]:
 def _effects(session: Session, plan: Plan) -> None:
     writers_of: dict[int, list[BindEffects]] = {}  # by shape
     for move in session.committed:
-        if move.kind != MoveKind.ALLOCATE:
+        if move.kind is not _ALLOCATE:
             continue
         shape = move.task.shape
         writers = writers_of.get(shape.id)

@@ -19,6 +19,7 @@ from muster.engine.core.statement import Move
 
 __all__ = ["Drf"]
 
+_PIPELINE = MoveKind.PIPELINE  # looked up for every move
 _DELTA = 1e-6  # Volcano: shares that differ by less are equal
 
 PATH = "volcano.sh/hierarchy"
@@ -96,11 +97,11 @@ class Drf(Plugin, JobOrder, Preemptable, QueueOrder, Reclaimable, Ledger):
         self._move(move, -len(move.tasks))
 
     def _move(self, move: Move, times: int) -> None:
-        if move.job is None or (move.kind != MoveKind.PIPELINE and self._tree is None):
+        if move.job is None or (self._tree is None and move.kind is not _PIPELINE):
             return
         jobs = [task.job for task in move.tasks if task.job is not None] if move.several_jobs else [move.job]
         for job in jobs:
-            if move.kind == MoveKind.PIPELINE:
+            if move.kind is _PIPELINE:
                 add(self._promised.setdefault(job.key, {}), move.task.shape.amounts, times // len(jobs))
             if self._tree is not None:
                 self._tree.move(job, move.task.shape.amounts, times // len(jobs))

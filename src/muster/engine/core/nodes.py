@@ -45,6 +45,7 @@ class MoveKind(IntEnum):
     WITHDRAW = 3  # an earlier promise is withdrawn
 
 
+_PIPELINE = MoveKind.PIPELINE
 # What a move adds to idle, future idle, used and load: so many times the request.
 _SIGNS = {MoveKind.ALLOCATE: (-1, -1, 1, 1), MoveKind.PIPELINE: (0, -1, 0, 1), MoveKind.EVICT: (0, 1, 0, -1)}
 
@@ -282,7 +283,7 @@ class Nodes:
         """Equal tasks move to (or, with sign −1, back from) these nodes; a node may be named several times."""
         self._hold(shape.shared(self.axis), nodes)
         delta = self.delta(shape, kind)
-        if kind == MoveKind.PIPELINE:
+        if kind is _PIPELINE:
             self.pipelined += sign * len(nodes)
         self._add(delta, nodes, sign)
 

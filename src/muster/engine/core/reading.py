@@ -26,6 +26,8 @@ ALLOCATION_GATE = "scheduling.volcano.sh/queue-allocation-gate"
 # The annotation that muster writes on a pod behind that gate when its queue admits it.
 ADMITTED = "muster.io/queue-admitted"
 
+# Looked up for every pod: a member of an Enum is found slowly.
+_PENDING, _BOUND, _RUNNING, _RELEASING = Status.PENDING, Status.BOUND, Status.RUNNING, Status.RELEASING
 _TRUE, _FALSE = {"1", "t", "T", "true", "TRUE", "True"}, {"0", "f", "F", "false", "FALSE", "False"}
 
 
@@ -91,10 +93,10 @@ def status_of(pod: Pod) -> Status:
     phase = pod.status.phase
     if phase in ("Running", "Pending", ""):
         if pod.metadata.deletion_timestamp is not None:
-            return Status.RELEASING
+            return _RELEASING
         if phase == "Running":
-            return Status.RUNNING
-        return Status.BOUND if pod.spec.node_name else Status.PENDING
+            return _RUNNING
+        return _BOUND if pod.spec.node_name else _PENDING
     return {"Succeeded": Status.SUCCEEDED, "Failed": Status.FAILED}.get(phase, Status.UNKNOWN)
 
 

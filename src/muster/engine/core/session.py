@@ -399,4 +399,4 @@ def candidates(job: Job) -> list[Task]:
     """Returns the pods of the job that wait for a node: pending, not gated."""
     if not job.count[_PENDING]:
         return []
-    return [t for t in job.tasks.values() if t.status == Status.PENDING and not t.gated]
+    return [t for t in job.tasks.values() if t.status == _PENDING and not t.gated]

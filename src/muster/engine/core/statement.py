@@ -16,8 +16,8 @@ from muster.engine.core.nodes import MoveKind
 if TYPE_CHECKING:
     from muster.engine.core.session import Session
 
-_STATUS_AFTER = {MoveKind.ALLOCATE: Status.ALLOCATED, MoveKind.PIPELINE: Status.PIPELINED, MoveKind.EVICT:
-Status.RELEASING}
+_ALLOCATE, _PIPELINE, _EVICT = MoveKind.ALLOCATE, MoveKind.PIPELINE, MoveKind.EVICT  # looked up for every move
+_STATUS_AFTER = {_ALLOCATE: Status.ALLOCATED, _PIPELINE: Status.PIPELINED, _EVICT: Status.RELEASING}
 
 
 class Move:
@@ -49,13 +49,13 @@ class Statement:
         self.moves: list[Move] = []
 
     def allocate(self, tasks: list[Task], nodes: list[int]) -> None:
-        self._do(Move(MoveKind.ALLOCATE, tasks, nodes, tasks[0].status))
+        self._do(Move(_ALLOCATE, tasks, nodes, tasks[0].status))
 
     def pipeline(self, tasks: list[Task], nodes: list[int]) -> None:
-        self._do(Move(MoveKind.PIPELINE, tasks, nodes, tasks[0].status))
+        self._do(Move(_PIPELINE, tasks, nodes, tasks[0].status))
 
     def evict(self, task: Task, by: Task | None, rule: str) -> None:
-        self._do(Move(MoveKind.EVICT, [task], [task.node], task.status, by, rule))
+        self._do(Move(_EVICT, [task], [task.node], task.status, by, rule))
 
     def withdraw(self, promise: Move, by: Task | None) -> None:
         """Take back a promise that an earlier statement committed."""
@@ -101,7 +101,7 @@ def perform(session: Session, move: Move) -> None:
     kind = move.kind
     session.state.nodes.apply(move.task.shape, kind, move.nodes, 1)
     _set_status(move, _STATUS_AFTER[kind])
-    if kind is MoveKind.EVICT:
+    if kind is _EVICT:
         for ledger in session.ledgers:
             ledger.released(move)
     else:
@@ -116,9 +116,9 @@ def revert(session: Session, move: Move) -> None:
         perform(session, move.undoes)
         return
     for ledger in reversed(session.ledgers):
-        (ledger.allocated if move.kind == MoveKind.EVICT else ledger.released)(move)
+        (ledger.allocated if move.kind is _EVICT else ledger.released)(move)
     _set_status(move, move.previous_status)
-    if move.kind != MoveKind.EVICT:
+    if move.kind is not _EVICT:
         for task in move.tasks:
             task.node = -1
     session.state.nodes.apply(move.task.shape, move.kind, move.nodes, -1)

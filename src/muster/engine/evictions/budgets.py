@@ -68,5 +68,5 @@ class Budgets(Ledger):
         self._count(move, 1)
 
     def _count(self, move: Move, evictions: int) -> None:
-        if move.kind == MoveKind.EVICT and self._ledger.budgets:
+        if self._ledger.budgets and move.kind == MoveKind.EVICT:
             self._ledger.add(move.task.pod, evictions)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from muster.engine.core.statement import Statement
     from muster.engine.placement.turns import Turns
 
+_ALLOCATE = MoveKind.ALLOCATE  # looked up for every run
 _CACHE_BYTES = 48 << 20
 
 
@@ -123,14 +124,14 @@ class Placement:
         if tasks[0].nominated:
             return self._place_nominated(statement, tasks, within)
         turns = self.session.turns
-        done = self._take(statement, tasks, within, MoveKind.ALLOCATE, turns)
+        done = self._take(statement, tasks, within, _ALLOCATE, turns)
         if done < len(tasks) and (self._future_differs() if within is None else self._differs_in(within.index)):
             done += self._take(statement, tasks[done:], within, MoveKind.PIPELINE, turns)
         return done
 
     def allocate(self, statement: Statement, tasks: Sequence[Task], upcoming: Upcoming | None = None) -> int:
         """Allocates equal tasks in order to what is free now; returns how many. `upcoming`: see `choose`."""
-        return self._take(statement, tasks, None, MoveKind.ALLOCATE, self.session.turns, upcoming)
+        return self._take(statement, tasks, None, _ALLOCATE, self.session.turns, upcoming)
 
     def promise(self, statement: Statement, tasks: Sequence[Task], within: NodeSet | None = None) -> int:
         """Pipeline equal tasks, also onto what is free at once: nothing of them may be bound before the rest can."""
@@ -152,7 +153,7 @@ class Placement:
             piece = list(tasks[done : done + len(chosen)])
             if turns is not None:
                 turns.chosen(statement, piece, picks, chosen, within, kind)
-            if kind == MoveKind.ALLOCATE:
+            if kind is _ALLOCATE:
                 statement.allocate(piece, chosen)
             else:
                 statement.pipeline(piece, chosen)
@@ -196,7 +197,7 @@ class Placement:
         """
         index = None if within is None else within.index
         ahead = answers.look_ahead
-        if kind == MoveKind.ALLOCATE and (within is None or within.score is None):
+        if kind is _ALLOCATE and (within is None or within.score is None):
             if ahead.valid(count, len(self.nodes.log), index):
                 return ahead.take(count)
             size = ahead.size
@@ -204,7 +205,7 @@ class Placement:
             size = 0
         ahead.hold([], index)  # what was computed ahead would not know of this placement
         how = answers.batch()
-        if within is None and kind == MoveKind.ALLOCATE and (
+        if within is None and kind is _ALLOCATE and (
             how == Batch.SINGLE or (count == 1 and answers.scored_by_other_nodes)
         ):
             by_class = answers.by_class()

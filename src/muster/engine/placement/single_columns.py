@@ -15,6 +15,7 @@ from muster.engine.core.node_hooks import OneNodeFilter, OneNodeScore
 from muster.engine.core.nodes import MoveKind, Nodes
 
 MOST = 16  # columns that are evaluated one by one
+_ALLOCATE = MoveKind.ALLOCATE
 _NOTHING = float("-inf")
 
 
@@ -87,10 +88,10 @@ class SingleColumns:
         lists = self._lists.current()
         for node in changed:
             rows, alloc = lists.get(node) or self._lists.read(node)
-            scores[node] = self._sum(node, rows, alloc, MoveKind.ALLOCATE)
+            scores[node] = self._sum(node, rows, alloc, _ALLOCATE)
 
     def _passes(self, node: int, rows: list[int], alloc: list[int], kind: MoveKind) -> bool:
-        size, now, pipelined = self._nodes.axis.size, kind == MoveKind.ALLOCATE, self._nodes.pipelined
+        size, now, pipelined = self._nodes.axis.size, kind is _ALLOCATE, self._nodes.pipelined
         for row, amount in self._needs:
             if (now and rows[row] < amount) or ((pipelined or not now) and rows[size + row] < amount):
                 return False

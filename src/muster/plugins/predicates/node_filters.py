@@ -14,6 +14,7 @@ from muster.engine.pod_rules.node_selectors import Required
 from muster.engine.pod_rules.ports import HostPorts
 from muster.engine.pod_rules.taints import Tolerations
 
+_PIPELINE = MoveKind.PIPELINE  # looked up for every node
 TOO_MANY_PODS = Reason("pod-count", "node(s) pod number exceeded")
 CORDONED = Reason("unschedulable", "node(s) were unschedulable", resolvable=False)
 NOT_SELECTED = Reason("node-affinity", "node(s) didn't match Pod's node affinity/selector", resolvable=False)
@@ -44,7 +45,7 @@ class PodCount(NodeFilter):
         size = nodes.axis.size
 
         def passes(node: int, rows: list[int], alloc: list[int], kind: MoveKind) -> bool:
-            if kind == MoveKind.PIPELINE:
+            if kind is _PIPELINE:
                 return rows[size + PODS] >= 1
             return rows[3 * size + PODS] < alloc[PODS] and rows[2 * size + PODS] < alloc[PODS]
 
