@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cmp_to_key
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from muster.engine.core.jobs import Job, Task
 
 if TYPE_CHECKING:
     from muster.engine.core.hooks import JobOrder, TaskOrder
+
+_KEY, _CREATED = attrgetter("key"), attrgetter("created")
 
 
 class JobKeys:
@@ -32,6 +35,13 @@ class JobKeys:
         if known is None or known[0] != job.generation:
             known = self._of_job[job.key] = job.generation, self._ask(job)
         return known[1]
+
+    def in_order(self, jobs: Iterable[Job]) -> list[Job]:
+        """Returns the jobs by their keys, then by creation time and name."""
+        found = sorted(jobs, key=_KEY)  # by one part at a time: this makes no tuples
+        found.sort(key=_CREATED)
+        found.sort(key=self.of)
+        return found
 
     def _ask(self, job: Job) -> tuple[float, ...]:
         return tuple([plugin.job_key(job) for plugin in self._plugins])

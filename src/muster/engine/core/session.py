@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from operator import attrgetter
 from typing import TypeVar, cast
 
 from muster.config.types import Arguments, Config
@@ -62,7 +61,6 @@ Log = Callable[[int, Message], None]
 Measure = Callable[[str, str], AbstractContextManager[None]]
 _NOT_ADMITTED = Reason("not-admitted", "the group is not admitted")  # where no reasons are given
 _PENDING = int(Status.PENDING)  # looked up for every job in every cycle
-_KEY, _CREATED = attrgetter("key"), attrgetter("created")
 OPEN, CLOSE, ACTION = "OnSessionOpen", "OnSessionClose", "action"
 
 
@@ -204,11 +202,8 @@ class Session:
         return asked if plugins_only else (*asked, job.created, job.key)
 
     def in_job_order(self, jobs: Iterable[Job]) -> list[Job]:
-        """Returns the jobs in the order of `job_key`. Sorting by one part at a time makes no tuples."""
-        found = sorted(jobs, key=_KEY)
-        found.sort(key=_CREATED)
-        found.sort(key=self._job_keys.of)
-        return found
+        """Returns the jobs in the order of `job_key`."""
+        return self._job_keys.in_order(jobs)
 
     def valid(self, job: Job) -> Reason | None:
         job_class = job.single_class if self.timeless else None

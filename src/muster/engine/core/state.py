@@ -286,9 +286,8 @@ class State:
             self._drop_job(job)
         namespace = key.partition("/")[0]
         # Pods that do not name it yet may be in it, too: it can be the group in memory, written.
-        for member in dict.fromkeys((*self._without_group.get(key, ()), *(job.tasks if job is not None else ()))):
-            if member.startswith(f"{namespace}/"):
-                self.upsert_pods({member: self.tasks[member].pod})
+        members = (*self._without_group.get(key, ()), *(job.tasks if job is not None else ()))
+        self._group_again(member for member in members if member.startswith(f"{namespace}/"))
 
     def _read_native_job(self, key: str) -> Job | None:
         """Reads the job of a native group; removes it if there is no such group any more."""
