@@ -46,10 +46,11 @@ def node_name(i: int) -> str:
 
 @contextmanager
 def scene(
-    nodes: int, make: Callable[[int], Plain] = node, flags: Mapping[str, Sequence[str]] | None = None
-) -> Iterator[ControlPlane]:
-    """Everything is there and ready but pods and a scheduler. `flags`: more of them, by part of the control plane."""
-    with ControlPlane(parts=_WITHOUT_SCHEDULER, flags=flags) as plane:
+    nodes: int, make: Callable[[int], Plain] = node, flags: Mapping[str, Sequence[str]] | None = None,
+    pods_at_once: int = 64,
+) -> Iterator[ControlPlane]:  # fmt: skip
+    """Everything is there and ready but pods and a scheduler. `flags` and `pods_at_once`: see `ControlPlane`."""
+    with ControlPlane(parts=_WITHOUT_SCHEDULER, flags=flags, pods_at_once=pods_at_once) as plane:
         api = plane.api
         for definition in (*OURS, *PEERS):
             api.apply(definition.plain())

@@ -57,11 +57,16 @@ class ControlPlane:
         parts: Sequence[str] = PARTS,
         extender: str = "",
         flags: Mapping[str, Sequence[str]] | None = None,
+        pods_at_once: int = 64,
     ) -> None:
-        """`extender`: base URL of an HTTP extender for kube-scheduler. `flags`: more of them, by part."""
+        """`extender`: base URL of an HTTP extender for kube-scheduler. `flags`: more of them, by part.
+
+        `pods_at_once`: how many pods KWOK works on at a time; its own default is 4.
+        """
         self.parts = [part for part in PARTS if part in parts]
         self._extender = extender
         self._flags = dict(flags or {})
+        self._pods_at_once = pods_at_once
         self.named = dict(_NAMED)
         """What stands in the sample of kube-scheduler's configuration, and what is put there."""
         self._folder = tempfile.TemporaryDirectory(prefix="muster-live-")
@@ -258,8 +263,12 @@ class ControlPlane:
         ]  # fmt: skip
 
     def _kwok(self) -> list[str]:
+        stages, option = (MODULE / "stages.yaml").read_text(encoding="utf-8"), "podPlayStageParallelism: "
+        assert f"{option}64" in stages
+        stages = stages.replace(f"{option}64", f"{option}{self._pods_at_once}")
+        (self.folder / "stages.yaml").write_text(stages, encoding="utf-8")
         return [
-            f"--config={MODULE / 'stages.yaml'}", "--kubeconfig=kubeconfig", "--manage-all-nodes",
+            "--config=stages.yaml", "--kubeconfig=kubeconfig", "--manage-all-nodes",
             "--node-ip=127.0.0.1", "--cidr=10.200.0.1/16", "--node-lease-duration-seconds=40",
             f"--server-address=127.0.0.1:{self._ports['kwok']}",
         ]  # fmt: skip
