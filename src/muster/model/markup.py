@@ -12,10 +12,11 @@ import re
 
 __all__ = ["escape", "visible"]
 
-_HIDDEN = re.compile("[\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
-_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+# Compiled when a text needs them: most need none.
+_HIDDEN = "[\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
+_FORBIDDEN = "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]"
 
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # but tabs and ends of lines
+_CONTROL = "[\x00-\x08\x0b-\x1f\x7f-\x9f]"  # but tabs and ends of lines
 
 
 def escape(text: str, *, exact: bool = False) -> str:
@@ -24,9 +25,9 @@ def escape(text: str, *, exact: bool = False) -> str:
     `exact`: for an attribute that is read by a script and never shown, invisible characters stay as they are.
     """
     if not (text.isascii() and text.isprintable()):
-        text = _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text)
+        text = re.sub(_FORBIDDEN, "\N{REPLACEMENT CHARACTER}", text)
         if not exact:
-            text = _HIDDEN.sub(_code, text)
+            text = re.sub(_HIDDEN, _code, text)
     import html  # has a table of all entities: not part of the start of a command
 
     return html.escape(text)
@@ -34,7 +35,7 @@ def escape(text: str, *, exact: bool = False) -> str:
 
 def visible(text: str) -> str:
     """Returns the text for a terminal, with the codes of control characters and of invisible ones."""
-    return text if text.isascii() and text.isprintable() else _HIDDEN.sub(_code, _CONTROL.sub(_code, text))
+    return text if text.isascii() and text.isprintable() else re.sub(_HIDDEN, _code, re.sub(_CONTROL, _code, text))
 
 
 def _code(found: re.Match[str]) -> str:

@@ -36,7 +36,6 @@ from muster.engine.core.nodes import MoveKind, NodeView
 from muster.engine.core.requirements import Requirement, waiting
 from muster.engine.devices.fragmentation import Fragmentation
 from muster.plugins.gpu_share.devices import Devices
-from muster.plugins.gpu_share.drawing import GpuPicture
 from muster.plugins.gpu_share.findings import findings, too_many
 from muster.plugins.gpu_share.node_rules import Free, GpuScore, Serviceable
 from muster.plugins.gpu_share.requests import (
@@ -217,6 +216,8 @@ class GpuShare(Plugin, NodeFilter, NodeScorer, Ledger, DevicePicker, SharedDevic
         if here is None:
             return None
         name, gpus, card = self.gpus.nodes.names[node], int(self.gpus.count[node]), int(self.gpus.card[node])
+        from muster.plugins.gpu_share.drawing import GpuPicture  # only pages and `explain` draw
+
         return GpuPicture(name, gpus, card, here.of_pods)
 
     @classmethod

@@ -37,7 +37,6 @@ from muster.engine.core.requirements import Requirement, waiting
 from muster.engine.devices.boards import ASCEND_910, LAYOUTS, ids_of, write_chips
 from muster.plugins.topology910.boards import LAYOUT, PREFIX, RESOURCE, TIME, findings, type_warnings
 from muster.plugins.topology910.cluster import Boards
-from muster.plugins.topology910.drawing import BoardPicture
 from muster.plugins.topology910.node_rules import Chips, GroupWorth, Healthy, HealthyWorth, RankWorth, Rings, note
 from muster.plugins.topology910.requests import EACH_POD, ChipRequest, objection, request_of
 
@@ -270,6 +269,8 @@ class Topology910(Plugin, JobValid, NodeFilter, NodeScorer, Ledger, DevicePicker
         name = self.boards.nodes.names[node]
         tasks = self.boards.state.tasks
         held = {**board.holders, **{key: chips for key, chips in self._held.items() if tasks[key].node == node}}
+        from muster.plugins.topology910.drawing import BoardPicture  # only pages and `explain` draw
+
         return BoardPicture(name, board, held)
 
     @classmethod
