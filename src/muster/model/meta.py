@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar, NoReturn
@@ -143,6 +144,7 @@ def controller(meta: ObjectMeta) -> OwnerReference | None:
 FIRST_TIME_S = datetime(1, 1, 1, tzinfo=UTC).timestamp()
 LAST_TIME_S = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
 _RFC3339 = re.compile(r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+_PLAIN_CHARS = len("2026-01-01T00:00:00Z")  # as Kubernetes writes them
 
 
 @lru_cache(maxsize=65536)
@@ -153,6 +155,9 @@ def seconds(timestamp: str | None) -> float:
     match = _RFC3339.fullmatch(timestamp)
     if match is None:
         raise ValueError(f"{timestamp!r} is not a timestamp")
+    if len(timestamp) == _PLAIN_CHARS and timestamp[11:13] < "24":
+        with suppress(ValueError):  # a leap second, or a mistake that is reported below
+            return datetime.fromisoformat(timestamp).timestamp()
     *date, fraction, zone = match.groups()
     year, month, day, hour, minute, second = (int(part) for part in date)
     offset = UTC
