@@ -134,7 +134,8 @@ class Part:
         return found[-1] if found else None
 
     def _is_ready(self) -> bool:
-        assert self.running, self.log_file.read_text(encoding="utf-8")
+        code = None if self._process is None else self._process.poll()
+        assert self.running, f"it ended with {code}: {self.log_file.read_text(encoding='utf-8')}"
         return self.probe("/readyz")[0] == 200
 
 

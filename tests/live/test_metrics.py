@@ -11,7 +11,7 @@ from live.api import Api, place, until
 from live.conftest import HOME, MakeNodes
 from live.muster_process import Scheduler, all_placed, gang, muster_pod, read_group
 
-pytestmark = pytest.mark.usefixtures("crds")
+pytestmark = pytest.mark.usefixtures("crds", "namespaces_deleted")
 
 NODE_GROUPS = """
 actions: "enqueue, allocate, backfill"

@@ -19,7 +19,7 @@ from live.test_configuration import config_map, environment, own_pod, reported, 
 from live.test_scheduler import EVICTS
 from live.webhook_site import webhook_part
 
-pytestmark = pytest.mark.usefixtures("crds")
+pytestmark = pytest.mark.usefixtures("crds", "namespaces_deleted")
 __all__ = ["own_pod"]
 
 LIVE_PAGE = Path(__file__).parents[2] / "docs" / "tasks" / "live.md"
