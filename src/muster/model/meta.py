@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar, NoReturn
@@ -156,8 +155,14 @@ def seconds(timestamp: str | None) -> float:
     if match is None:
         raise ValueError(f"{timestamp!r} is not a timestamp")
     if len(timestamp) == _PLAIN_CHARS and timestamp[11:13] < "24":
-        with suppress(ValueError):  # a leap second, or a mistake that is reported below
+        try:
             return datetime.fromisoformat(timestamp).timestamp()
+        except ValueError:
+            return _seconds(timestamp, match)  # a leap second, or a mistake that is to be reported
+    return _seconds(timestamp, match)
+
+
+def _seconds(timestamp: str, match: re.Match[str]) -> float:
     *date, fraction, zone = match.groups()
     year, month, day, hour, minute, second = (int(part) for part in date)
     offset = UTC
