@@ -68,9 +68,13 @@ def requests(spec: PodSpec, path: str = "spec") -> Amounts:
     return total
 
 
-def nonzero(spec: PodSpec, path: str = "spec") -> tuple[int, int]:
+def nonzero(spec: PodSpec, asked: Amounts, path: str = "spec") -> tuple[int, int]:
     """Returns cpu and memory as kube-scheduler's scores count them: a container without a request has 100m and 200Mi.
+
+    `asked`: the pod's `requests`.
     """
+    if _is_one_container(spec):
+        return asked.get("cpu", DEFAULT_CPU_MILLIS), asked.get("memory", DEFAULT_MEMORY_BYTES)
     total = _of_pod(spec, path, _of_container_with_missing)
     return total.get("cpu", 0), total.get("memory", 0)
 
@@ -93,10 +97,14 @@ def _of_container_with_missing(container: Container, path: str) -> Amounts:
     return asked
 
 
+def _is_one_container(spec: PodSpec) -> bool:
+    """Returns whether the pod requests what its only container requests."""
+    return len(spec.containers) == 1 and not spec.init_containers and not spec.overhead and spec.resources is None
+
+
 def _of_pod(spec: PodSpec, path: str, of_container: _OfContainer) -> Amounts:
-    containers = spec.containers
-    if len(containers) == 1 and not spec.init_containers and not spec.overhead and spec.resources is None:
-        return of_container(containers[0], f"{path}.containers[0]")
+    if _is_one_container(spec):
+        return of_container(spec.containers[0], f"{path}.containers[0]")
     total = _of_containers(spec, path, of_container)
     if spec.resources is not None:
         aggregate = total if of_container is _of_container else _of_containers(spec, path, _of_container)

@@ -93,14 +93,19 @@ def test_a_limit_of_the_whole_pod_is_its_request_only_if_no_container_asks() -> 
     }
 
 
+def in_scores(spec: PodSpec) -> tuple[int, int]:
+    return nonzero(spec, requests(spec))
+
+
 def test_scores_think_of_a_container_without_a_request_as_a_small_one() -> None:
-    assert nonzero(PodSpec(containers=[Container(), container(cpu=1)])) == (1100, 400 * MI)
-    assert nonzero(PodSpec(containers=[container(cpu=0, memory=0)])) == (0, 0)
+    assert in_scores(PodSpec(containers=[Container(), container(cpu=1)])) == (1100, 400 * MI)
+    assert in_scores(PodSpec(containers=[container(memory="1Mi")])) == (100, MI)
+    assert in_scores(PodSpec(containers=[container(cpu=0, memory=0)])) == (0, 0)
 
 
 def test_scores_think_the_same_of_init_containers() -> None:
     spec = PodSpec(containers=[container(cpu="50m", memory="1Mi")], init_containers=[Container()])
-    assert nonzero(spec) == (100, 200 * MI)
+    assert in_scores(spec) == (100, 200 * MI)
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ class Shape:
         self.encoded = encoded  # the spec without its node
         self.amounts = requests(spec)
         # cpu and memory with kube-scheduler's defaults for containers that request nothing
-        self.nonzero = nonzero(spec)
+        self.nonzero = nonzero(spec, self.amounts)
         self.best_effort = not any(v for name, v in self.amounts.items() if name != "pods")
         self.plain: dict[Hashable, PlainPodClass] = {}  # the classes of its plain pods
         self._by_row: list[int] = []
@@ -371,7 +371,8 @@ class Shapes:
 
     def of(self, spec: PodSpec, likely: Shape | None = None) -> Shape:
         """Returns the shape of a spec. `likely` is compared first. Raises QuantityError if a request cannot be read."""
-        if likely is not None and not spec.node_name and spec == likely.spec:
+        node = spec.node_name
+        if likely is not None and not node and spec == likely.spec:
             return likely
         if spec.volumes:
             # Every pod has a token volume with its own name; volumes that no rule reads do not make pods different.
@@ -382,10 +383,10 @@ class Shapes:
             spec = replace(spec, scheduling_group=None, workload_ref=None)  # read from the pod; equal pods differ in it
         # Equal pods differ only in their node. It is the first field: cut it off.
         encoded = _encode(spec)
-        start = len(spec.node_name) + _NODE_CHARS if spec.node_name else 1
-        if likely is not None and len(encoded) - start == len(likely.encoded) and encoded.endswith(likely.encoded):
-            return likely
+        start = len(node) + _NODE_CHARS if node else 1
         key = encoded[start:]
+        if likely is not None and key == likely.encoded:
+            return likely
         known = self._known.get(key)
         shape = None if known is None else known()
         if shape is None:
