@@ -274,14 +274,16 @@ class Nodes:
         deltas = shape.deltas(self.axis)
         delta = deltas.get(kind)
         if delta is None:
-            signs, (cpu, memory) = _SIGNS[kind], shape.nonzero
-            changes = [sign * amount for sign in signs for amount in shape.by_row(self.axis)]
+            signs, (cpu, memory), request = _SIGNS[kind], shape.nonzero, shape.by_row(self.axis)
+            times = {0: [0] * len(request), 1: request, -1: [-amount for amount in request]}
+            changes = [amount for sign in signs for amount in times[sign]]
             delta = deltas[kind] = np.array([*changes, signs[-1] * cpu, signs[-1] * memory], np.int64)
         return delta
 
     def apply(self, shape: Shape, kind: MoveKind, nodes: Sequence[int], sign: int) -> None:
         """Equal tasks move to (or, with sign −1, back from) these nodes; a node may be named several times."""
-        self._hold(shape.shared(self.axis), nodes)
+        if self.axis.sharing:
+            self._hold(shape.shared(self.axis), nodes)
         delta = self.delta(shape, kind)
         if kind is _PIPELINE:
             self.pipelined += sign * len(nodes)

@@ -303,7 +303,6 @@ class Answers:
         self._concerned: list[int] = []  # the positions of the terms of scope CLUSTER that concern the task
         self._classified: tuple[int, ...] | None = None
         self._by_class: ClassAnswers | None = None
-        self.evaluate, self.scores = self.columns.evaluate, self.columns.scores
 
     @property
     def static(self) -> Bools:

@@ -54,8 +54,12 @@ class LoneTasks:
         key = self._evaluated(columns, kind, class_of, len(first))
         if key is None:
             key = self._evaluate(columns, kind, first, upcoming)
-        top = np.maximum.reduce(key)
-        return min(first[key == top].tolist()) if top > _NOTHING else -1
+        best = key.argmax()
+        top = key.item(best)
+        if top == _NOTHING:
+            return -1
+        others = (key[best + 1 :] == top).nonzero()[0]  # they have equal keys
+        return first.item(best) if not len(others) else min(first.item(best), *first[best + 1 :].take(others).tolist())
 
     @staticmethod
     def _best_of(few: list[int], columns: ColumnAnswers, kind: MoveKind) -> int | None:

@@ -234,7 +234,7 @@ class Placement:
 
         def copies(positions: Index, j: Index) -> Floats:
             at = positions if index is None else index[positions]
-            scores = answers.evaluate(self.nodes.hypothetical(at, answers.shape, kind, j), kind)
+            scores = answers.columns.evaluate(self.nodes.hypothetical(at, answers.shape, kind, j), kind)
             if within is not None and within.score is not None:
                 scores = scores + within.score[positions]
             return scores if extra is None else scores + extra[positions]
@@ -299,9 +299,10 @@ class Placement:
         """
         answers = self.answers(task)
         if not answers.normalises:
-            return answers.scores()
+            return answers.columns.scores()
         extra = self._extra(answers, np.where(self.might_fit(task), 0.0, -np.inf), None)
-        return answers.scores() if extra is None else answers.scores() + extra
+        scores = answers.columns.scores()
+        return scores if extra is None else scores + extra
 
     def might_fit(self, task: Task) -> Bools:
         """The nodes that evictions could make fit: no filter refuses them for a reason that no eviction cures."""

@@ -24,7 +24,7 @@ _STAYING = [*_ON_NODE, int(Status.UNKNOWN)]
 
 class Account:
     __slots__ = (
-        "_deserved", "_messages", "_names", "_next", "_share", "allocated", "ancestors", "elastic", "fault",
+        "_ancestors", "_deserved", "_messages", "_names", "_next", "_share", "allocated", "chain", "elastic", "fault",
         "guarantee", "inner", "inqueue", "origin", "queue", "real",
     )  # fmt: skip
 
@@ -37,7 +37,7 @@ class Account:
         self.real: dict[str, int] = {}  # real capability: the most that may be allocated to the queue
         self.origin: Origin | None = None  # where the real capability comes from
         self._deserved: Amounts = {}
-        self.ancestors: tuple[Account, ...] = ()  # from the root down
+        self.ancestors = ()
         self.inner = False  # has child queues
         self.fault: Reason | None = None  # why the queue admits nothing at all
         self._share: float | None = None
@@ -54,9 +54,14 @@ class Account:
         self._deserved, self._names, self._next, self._share = amounts, list(amounts), 0, None
 
     @property
-    def chain(self) -> tuple[Account, ...]:
-        """The queue and its ancestors, nearest first."""
-        return (self, *reversed(self.ancestors))
+    def ancestors(self) -> tuple[Account, ...]:
+        """From the root down."""
+        return self._ancestors
+
+    @ancestors.setter
+    def ancestors(self, accounts: tuple[Account, ...]) -> None:
+        self._ancestors = accounts
+        self.chain: tuple[Account, ...] = (self, *reversed(accounts))  # the queue and its ancestors, nearest first
 
     def move(self, request: Mapping[str, int], times: int) -> None:
         allocated, deserved, share = self.allocated, self._deserved, self._share
