@@ -77,7 +77,8 @@ def serve_singles(session: Session, jobs: JobQueue, queue: Queue, job: Job, task
     placed = place_singles(session, queue, [job, *following], jobs.of(queue).upcoming)
     if placed:
         tasks.clear()
-        jobs.of(queue).put_back(following[placed - 1 :])
+        if placed <= len(following):
+            jobs.of(queue).put_back(following[placed - 1 :])
         return True
     before = len(session.committed), len(session.reserved)
     ready = JobStep(session, queue, job).run(tasks)

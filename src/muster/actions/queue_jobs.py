@@ -93,7 +93,7 @@ class QueueJobs:
         taken: list[Job] = []
         if job.single_class is None:
             return taken
-        entries, end = self._in_order, self._next_aside((job.created, job.key))
+        entries, end = self._in_order, self._next_aside((job.created, job.key)) if self._aside else None
         while entries:
             key, other = entries[-1]
             if other.single_class is not job.single_class or self._next_is_back() or other.key in self._class_of:

@@ -57,10 +57,6 @@ class Axis:
             self._next += 1
         return key
 
-    def _keys(self, names: Iterable[str]) -> list[int]:
-        rows = self.rows
-        return [rows[name] if name in rows else self.row(name) for name in names]
-
     def learn(self, names: Iterable[str]) -> None:
         for name in names:
             self.row(name)
@@ -121,8 +117,9 @@ class Axis:
 
     def by_row(self, amounts: Mapping[str, int]) -> list[int]:
         """The same as a list."""
-        found = [0] * self.size
-        for key, amount in zip(self._keys(amounts), amounts.values(), strict=True):
+        found, rows = [0] * self.size, self.rows
+        for name, amount in amounts.items():
+            key = rows[name] if name in rows else self.row(name)
             row = key if key < SHARED else self.place(key)
             if row is not None:
                 found[row] = amount
@@ -130,12 +127,14 @@ class Axis:
 
     def needs(self, amounts: Mapping[str, int]) -> list[tuple[int, int]]:
         """The keys of the resources of which there is any amount, in order, with the amounts."""
-        keys = self._keys(amounts)
-        return sorted([(key, amount) for key, amount in zip(keys, amounts.values(), strict=True) if amount > 0])
+        rows = self.rows
+        found = [(rows[name] if name in rows else self.row(name), n) for name, n in amounts.items() if n > 0]
+        found.sort()
+        return found
 
     def shared(self, amounts: Mapping[str, int]) -> tuple[str, ...]:
         """Those of the resources that share rows."""
-        return tuple([name for name, key in zip(amounts, self._keys(amounts), strict=True) if key >= SHARED])
+        return tuple([name for name in amounts if self.row(name) >= SHARED])
 
     def own_rows(self) -> list[int]:
         return [row for row, name in enumerate(self._names) if name]

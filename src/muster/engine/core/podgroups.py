@@ -100,9 +100,10 @@ class GangSize(NamedTuple):
 def derived_group(pod: Pod, amounts: Mapping[str, int], owner: Object | None) -> PodGroup:
     """The group of a pod that requests these amounts; pods of one owner differ only in their annotations."""
     above = owner.metadata.annotations if owner is not None else {}
-    given = (notes.get(name) for notes in (above, pod.metadata.annotations) for name in MIN_MEMBER_ANNOTATIONS)
-    members = _members(next(filter(None, given), ""))
-    size = GangSize(members, {name: n * members for name, n in amounts.items()})
+    sources = [notes for notes in (above, pod.metadata.annotations) if notes]
+    given = [text for notes in sources for name in MIN_MEMBER_ANNOTATIONS if (text := notes.get(name))]
+    members = _members(given[0]) if given else 1
+    size = GangSize(members, amounts if members == 1 else {name: n * members for name, n in amounts.items()})
     record = gang_record(group_name(pod), pod, owner, size)
     if SEGMENT_SIZE in pod.metadata.annotations and owner is not None:
         count = replicas_of(owner) or members
@@ -114,8 +115,7 @@ def gang_record(
     name: str, pod: Pod, owner: Object | None, size: GangSize, *, queue: str = "", priority_class: str = ""
 ) -> PodGroup:
     """The PodGroup with the queue, priority and annotations of its oldest pod and its owner."""
-    above = owner.metadata.annotations if owner is not None else {}
-    notes = {**above, **pod.metadata.annotations}
+    notes = {**(owner.metadata.annotations if owner is not None else {}), **pod.metadata.annotations}
     spec = PodGroupSpec(
         min_member=size.minimum,
         min_task_member=size.roles,
@@ -128,7 +128,7 @@ def gang_record(
         name=name,
         namespace=pod.metadata.namespace or "default",
         creation_timestamp=pod.metadata.creation_timestamp,
-        annotations={name: value for name, value in sorted(notes.items()) if name.startswith(_PASSED_ON)},
+        annotations={name: notes[name] for name in sorted(notes) if name.startswith(_PASSED_ON)} if notes else {},
     )
     return PodGroup(metadata=meta, spec=spec)
 

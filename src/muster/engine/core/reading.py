@@ -124,8 +124,9 @@ def read_job(key: str, group: PodGroup, objects: Mapping[str, Mapping[str, Objec
         namespace = objects.get("Namespace", {}).get(job.namespace)
         if isinstance(namespace, Namespace):
             job.queue_name = namespace.metadata.annotations.get(QUEUE_NAME) or "default"
-    job.priority = group_priority(group, objects.get("PriorityClass", {}))
-    job.has_priority_class = spec.priority_class_name in objects.get("PriorityClass", {})
+    if classes := objects.get("PriorityClass"):
+        job.priority = group_priority(group, classes)
+        job.has_priority_class = spec.priority_class_name in classes
     if isinstance(spec, NativeSpec):
         job.disrupted_whole, job.never_preempts = spec.disrupted_whole, spec.never_preempts
         if spec.priority is not None:  # Kubernetes writes the value of the class into the group

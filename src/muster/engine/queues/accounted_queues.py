@@ -34,7 +34,10 @@ class AccountedQueues(QueueQuota, QueueShares, Preemptive, JobEnqueue, Ledger):
 
     def _overrun(self, job: Job) -> Account | None:
         least = minimum(job)
-        return next((a for a in self._accounts[job.queue_name].chain if a.overruns(least)), None)
+        for account in self._accounts[job.queue_name].chain:
+            if account.overruns(least):
+                return account
+        return None
 
     def enqueueable(self, job: Job) -> Vote:
         refused = self._accounts[job.queue_name].refuses() is not None or self._overrun(job) is not None
