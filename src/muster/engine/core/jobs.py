@@ -382,9 +382,7 @@ class Shapes:
         if spec.scheduling_group is not None or spec.workload_ref is not None:
             spec = replace(spec, scheduling_group=None, workload_ref=None)  # read from the pod; equal pods differ in it
         # Equal pods differ only in their node. It is the first field: cut it off.
-        encoded = _encode(spec)
-        start = len(node) + _NODE_CHARS if node else 1
-        key = encoded[start:]
+        key = _encode(spec)[len(node) + _NODE_CHARS if node else 1 :]
         if likely is not None and key == likely.encoded:
             return likely
         known = self._known.get(key)

@@ -86,11 +86,10 @@ class State:
         tally: Tally = {}
         like: Task | None = None  # pods of one group mostly follow each other: they are read like the first of them
         last: tuple[Job, Shape, Status] | None = None  # of the pod before, which is counted in `counter`
-        tasks, set_aside = self.tasks, self.set_aside
         for key, pod in pods.items():
             assert isinstance(pod, Pod)
             was = None
-            if key in tasks or key in set_aside:
+            if key in self.tasks or key in self.set_aside:
                 was = self._remove_task(key, tally)
             if (task := self._read_task(key, pod, like)) is None:
                 continue
