@@ -15,13 +15,13 @@ _NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.s
 
 
 class Authority:
-    """A certificate authority in a folder: ca.crt, and what it signs."""
+    """A certificate authority in a folder: its certificate (ca.crt, or another name), and what it signs."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, file: str = "ca", name: str = "muster-live-tests") -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = _name("muster-live-tests")
+        self._name = _name(name)
         usage = x509.KeyUsage(
             digital_signature=True, key_cert_sign=True, crl_sign=True, content_commitment=False, key_encipherment=False,
             data_encipherment=False, key_agreement=False, encipher_only=False, decipher_only=False,
@@ -29,7 +29,7 @@ class Authority:
         own = self._certificate(self._name, self._key.public_key())
         own = own.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         own = own.add_extension(usage, critical=True)
-        self.certificate = self._write("ca.crt", own)
+        self.certificate = self._write(f"{file}.crt", own)
 
     def server(self, file: str, *addresses: str) -> tuple[Path, Path]:
         """A serving certificate for loopback, and its key."""
