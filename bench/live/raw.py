@@ -2,7 +2,7 @@
 
 `bind` sends a binding per pod. `same` sends what muster sends: a binding and an event per pod or, where the pods are in
 gangs, once all pods of a gang are there: its phase, its journal, its bindings, its journal's removal, its status, and
-two events. Bindings go at most 64 at a time, events at most 8, as muster's do.
+two events. Bindings go at most 64 at a time, events at most 8, and 1 while bindings are under way, as muster's do.
 """
 
 from __future__ import annotations
@@ -18,9 +18,12 @@ import msgspec
 from scene import EVENTS, GROUPS, NAMESPACE, PODS, node_name
 from wire import PATCH, JournalCarrier, Wire
 
+from muster.kube.events import AT_ONCE as EVENTS_AT_ONCE
+from muster.kube.events import AT_ONCE_WHILE_BUSY as EVENTS_WHILE_BINDING
+
 GROUP = "scheduling.k8s.io/group-name"
 JOURNAL = "raw.muster.test/commit"
-_AT_ONCE, _EVENTS_AT_ONCE = 64, 8
+_AT_ONCE = 64
 
 
 class _Meta(msgspec.Struct, rename="camel"):
@@ -72,12 +75,12 @@ class _Client:
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._event_queue: asyncio.Queue[tuple[str, str, str, str]] = asyncio.Queue()  # kind, name, uid, message
         self._tasks: set[asyncio.Task[None]] = set()
-        self._count = self._events_sent = 0
+        self._count = self._events_sent = self._binding = 0
 
     async def run(self, place: JournalCarrier, ready: Event) -> None:
         async with Wire(place) as self._wire:
-            for _ in range(_EVENTS_AT_ONCE):
-                self._go(self._tell())
+            for number in range(EVENTS_AT_ONCE):
+                self._go(self._send_events(number))
             listed = msgspec.json.decode(await self._wire.get(PODS), type=_List)
             ready.set()
             decoder = msgspec.json.Decoder(_Seen)
@@ -115,8 +118,10 @@ class _Client:
             f'{{"apiVersion":"v1","kind":"Binding","metadata":{{"name":"{meta.name}","uid":"{meta.uid}"}},'
             f'"target":{{"apiVersion":"v1","kind":"Node","name":"{node}"}}}}'
         )
+        self._binding += 1
         async with self._slots:
             await self._wire.send("POST", f"{PODS}/{meta.name}/binding", body.encode())
+        self._binding -= 1
 
     async def _bind_all(self, group: str, pods: list[_Meta]) -> None:
         nodes = [node_name((self._count + i) % self._nodes) for i in range(len(pods))]
@@ -137,8 +142,10 @@ class _Client:
         async with self._slots:
             await self._wire.send("PATCH", f"{GROUPS}/{group}{sub}", msgspec.json.encode(change), PATCH)
 
-    async def _tell(self) -> None:
+    async def _send_events(self, number: int) -> None:
         while True:
+            while self._binding and number >= EVENTS_WHILE_BINDING:
+                await asyncio.sleep(0.02)
             kind, name, uid, message = await self._event_queue.get()
             self._events_sent += 1
             now = _now()

@@ -23,6 +23,8 @@ BURST_EVENTS, REFILL_PER_S = 25.0, 1 / 300
 MERGE_WINDOW_S = 600.0
 MAX_REMEMBERED = 8192
 MAX_MESSAGE_CHARS = 1024
+# How many events are sent at a time, and how many while more important calls are under way.
+AT_ONCE, AT_ONCE_WHILE_BUSY = 8, 1
 
 
 class EventIdentity(NamedTuple):
@@ -45,7 +47,11 @@ class _Written(msgspec.Struct):
 
 
 class Recorder:
-    """Takes events at any time and sends them in the background. Run `run()` as a task; `close` sends what is left."""
+    """Takes events at any time and sends them in the background. Run `run()` as a task; `close` sends what is left.
+
+    While `busy` returns true, the caller makes calls that matter more: few events are sent at a time then, and more of
+    them as more wait.
+    """
 
     def __init__(
         self,
@@ -53,16 +59,16 @@ class Recorder:
         component: str,
         instance: str,
         *,
-        at_once: int = 8,
         waiting: int = 20_000,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.sent = 0
         self.dropped = 0
+        self.busy: Callable[[], bool] = _never
         self._client = client
         self._component = component
         self._instance = instance
-        self._at_once = at_once
+        self._senders = 0
         self._waiting = waiting
         self._clock = clock
         self._queue: OrderedDict[EventIdentity, int] = OrderedDict()  # how often it happened since it was last sent
@@ -92,8 +98,12 @@ class Recorder:
     async def run(self) -> None:
         """Sends the recorded events until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for _ in range(self._at_once):
-                group.create_task(self._sender())
+            while True:
+                await self._some.wait()
+                self._some.clear()
+                for _ in range(min(self._most_senders() - self._senders, len(self._queue))):
+                    self._senders += 1
+                    group.create_task(self._send_next())
 
     async def close(self, seconds: float = 5.0) -> None:
         """Sends the remaining events within the given time."""
@@ -106,13 +116,20 @@ class Recorder:
         self.dropped += len(self._queue)
         self._queue.clear()
 
-    async def _sender(self) -> None:
-        while True:
-            await self._some.wait()
-            if not self._queue:
-                self._some.clear()
-                continue
-            await self._send(*self._queue.popitem(last=False))
+    def _most_senders(self) -> int:
+        if not self.busy():
+            return AT_ONCE
+        return AT_ONCE_WHILE_BUSY + (AT_ONCE - AT_ONCE_WHILE_BUSY) * len(self._queue) // self._waiting
+
+    async def _send_next(self) -> None:
+        """Sends one event after the other, while there are any and this sender is not one too many."""
+        try:
+            while self._queue and self._senders <= self._most_senders():
+                await self._send(*self._queue.popitem(last=False))
+                if self._queue and self._senders < self._most_senders():
+                    self._some.set()  # more may be sent at a time than before
+        finally:
+            self._senders -= 1
 
     async def _send(self, note: EventIdentity, times: int) -> None:
         now = self._clock()
@@ -192,6 +209,10 @@ class Recorder:
         while len(self._buckets) > MAX_REMEMBERED:
             self._buckets.popitem(last=False)
         return allowed
+
+
+def _never() -> bool:
+    return False
 
 
 def _path(note: EventIdentity) -> str:

@@ -34,6 +34,9 @@ class BudgetProtection:
     def mark(self, state: State) -> None:
         """Marks the pods that may not be evicted now, and unmarks the others."""
         namespaces, changed = self._update(state)
+        if not namespaces and not self._budgets:
+            state.changed_pods[_READER] = {}  # no budget, now or before
+            return
         changed.update(dict.fromkeys(state.changed_pods.get(_READER, state.tasks)))
         if namespaces:
             changed.update((key, None) for key, task in state.tasks.items() if task.namespace in namespaces)

@@ -31,6 +31,8 @@ T = TypeVar("T")
 # in a stream of new pods the cycles take a third of the time at most, the rest is for watches and bindings. A pod that
 # comes alone does not wait.
 MIN_GAP_S, MAX_GAP_S, GAP_PER_CYCLE = 0.1, 1.0, 2.0
+# After a cycle that binds this many pods more are probably on their way, and the bindings take as long as the gap.
+BURST_PODS, BURST_GAP_S = 10, 0.25
 # A cycle that decides little for its cost shows that the pending pods cannot be served yet. Events that do not change
 # that (pods that start, statuses) come in large numbers, and the next cycle considers them together.
 GAP_PER_IDLE_CYCLE = 8.0
@@ -141,7 +143,8 @@ class Loop:
             cost = time.thread_time() - begin
             decided = decision.bound + sum(len(commit.victims) for commit in decision.commits.evictions)
             per_cycle = GAP_PER_CYCLE if cost <= decided * COST_PER_DECISION_S else GAP_PER_IDLE_CYCLE
-            self._gap = min(max(cost * per_cycle, MIN_GAP_S), MAX_GAP_S)
+            least = BURST_GAP_S if decision.bound >= BURST_PODS else MIN_GAP_S
+            self._gap = min(max(cost * per_cycle, least), MAX_GAP_S)
             return decision, decision.due
         return None, _earlier(due, time.monotonic() + FOLLOW_UP_DELAY_S) if hint is Hint.SCHEDULE_SOON else due
 

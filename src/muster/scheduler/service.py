@@ -185,6 +185,7 @@ class SchedulerService(Component):
             informers, loop = ready.informers, ready.loop
             writer = StatusWriter(writes, recorder.record, metrics)
             binder = Binder(writes, loop.put, recorder.record, metrics, volume_timeout_s=settings.volume_patience)
+            recorder.busy = lambda: binder.in_flight > 0
             tasks = [asyncio.create_task(recorder.run()), asyncio.create_task(writer.run())]
             try:
                 await self._fence(client, informers)

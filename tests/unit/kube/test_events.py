@@ -112,6 +112,34 @@ def test_nobody_waits_and_nothing_grows_while_the_server_does_not_answer() -> No
     assert record(story, waiting=100) == 900
 
 
+def test_few_events_are_sent_at_a_time_while_calls_that_matter_more_are_under_way() -> None:
+    async def story(api: FaultyApi, recorder: Recorder, now: list[float]) -> Any:
+        api.plan("POST", PATH, stall(0.3))
+        busy = [True]
+        recorder.busy = lambda: busy[0]
+        for n in range(20):
+            say(recorder, obj=Pod(metadata=ObjectMeta(name=f"p{n}", namespace="ns", uid=f"u{n}")))
+        await asyncio.sleep(0.1)
+        while_busy, busy[0] = len(api.asked), False
+        await until(lambda: len(api.asked) > 1)
+        await asyncio.sleep(0.1)
+        return while_busy, len(api.asked) - while_busy
+
+    assert record(story) == (1, 8)
+
+
+def test_the_more_events_wait_the_more_are_sent_at_a_time_while_busy() -> None:
+    async def story(api: FaultyApi, recorder: Recorder, now: list[float]) -> Any:
+        api.plan("POST", PATH, stall(30))
+        recorder.busy = lambda: True
+        for n in range(55):
+            say(recorder, obj=Pod(metadata=ObjectMeta(name=f"p{n}", namespace="ns", uid=f"u{n}")))
+        await asyncio.sleep(0.1)
+        return len(api.asked)
+
+    assert record(story, waiting=100) == 1 + 3
+
+
 def test_a_refused_event_is_dropped_and_the_next_is_sent() -> None:
     async def story(api: FaultyApi, recorder: Recorder, now: list[float]) -> Any:
         terminating = refuse(403, "Forbidden", "because it is being terminated")

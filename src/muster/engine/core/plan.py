@@ -60,9 +60,9 @@ class Plan(Struct):
 
     def annotations_of(self, pod: str) -> dict[str, str]:
         """Returns the annotations to write with the pod's binding."""
-        effects = (effect for effect in self.effects.get(pod, ()) if effect.kind == "annotations")
-        return {key: value for effect in effects for key, value in effect.values.items()}
+        effects = [effect for effect in self.effects.get(pod, ()) if effect.kind == "annotations"]
+        return {key: value for effect in effects for key, value in effect.values.items()} if effects else {}
 
     def claims_of(self, pod: str) -> tuple[tuple[str, Mapping[str, str]], ...]:
         """Returns the claims to bind before the pod, each with its volumeName or selectedNode."""
-        return tuple((effect.key, effect.values) for effect in self.effects.get(pod, ()) if effect.kind == "claim")
+        return tuple([(effect.key, effect.values) for effect in self.effects.get(pod, ()) if effect.kind == "claim"])
