@@ -17,6 +17,7 @@ from muster.cycle.configure import configure, default_configuration
 from muster.kube.writes import FENCE
 from muster.model.core import Pod, PodDisruptionBudget
 from muster.model.meta import Condition, Object
+from muster.model.meta import key as key_of
 from muster.model.scheduling import PodGroup
 from muster.model.selectors import matches
 from muster.process.logs import Log
@@ -29,7 +30,7 @@ from muster.scheduler.inbox import Observed
 from muster.scheduler.journal import JOURNAL
 from muster.scheduler.metrics import Metrics
 from muster.scheduler.status_writer import StatusWriter
-from muster.store import Change, Conflict, NotFound, Severity, errors
+from muster.store import Change, Conflict, NotFound, Severity, WatchEvent, errors
 
 T = TypeVar("T", bound=Object)
 
@@ -169,19 +170,30 @@ class Leader:
         if loaded is None:
             loaded = LoadedConfig(configure(config, "test")[0] if config else default_configuration(), "test")
         self.decider = Decider(self.cache, loaded, holder, 10.0, self.metrics, Log(-1), clock, clock)
-        self.binder = Binder(self.calls, self.cache.put, self._record, self.metrics)
+        self.binder = Binder(self.calls, self.cache.put, self._record, self.metrics, observe=self._observe)
         self.writer = StatusWriter(self.calls, self._record, self.metrics)
         self._watch = cluster.store.watch(str(cluster.store.version))
+        self._late: list[WatchEvent] = []
+        self._written: dict[tuple[str, str], int] = {}  # what was observed before the watch showed it: its version
         self.decider.load(cluster.store.everything())
 
     def _record(self, obj: Object, severity: Severity, reason: str, message: str) -> None:
         self.events.append((obj.metadata.name, reason, message))
 
-    def watch(self) -> None:
-        """What the cluster did reaches the cache."""
-        for event in self._watch.take():
+    def _observe(self, obj: Object) -> None:
+        kind, key = type(obj).__name__, key_of(obj)
+        self._written[kind, key] = int(obj.metadata.resource_version)
+        self.cache.put(Observed(kind, key, obj))
+
+    def watch(self, at_most: int | None = None) -> None:
+        """What the cluster did reaches the cache: all of it, or the next events."""
+        self._late += self._watch.take()
+        seen, self._late = self._late[:at_most], [] if at_most is None else self._late[at_most:]
+        for event in seen:
             gone = event.change is Change.DELETED
-            self.cache.put(Observed(event.kind, event.key, None if gone else event.object))
+            version = int(event.object.metadata.resource_version)
+            if gone or version >= self._written.get((event.kind, event.key), 0):  # as an informer does it
+                self.cache.put(Observed(event.kind, event.key, None if gone else event.object))
 
     def decide(self) -> Decision:
         self.decider.apply_messages()

@@ -22,6 +22,7 @@ from muster.engine.volumes.volume_claims import SELECTED_NODE, is_bound
 from muster.kube.backoff import Backoff
 from muster.kube.writes import FENCE
 from muster.model.core import Pod
+from muster.model.meta import Object
 from muster.model.scheduling import PodGroup
 from muster.model.storage import PersistentVolume, PersistentVolumeClaim
 from muster.scheduler.api import RecordEvent, SchedulerApi
@@ -46,8 +47,11 @@ class Binder:
     """Runs commits as tasks of the event loop."""
 
     def __init__(
-        self, api: SchedulerApi, put: Put, record: RecordEvent, metrics: Metrics, *, volume_timeout_s: float = 600.0
-    ) -> None:
+        self, api: SchedulerApi, put: Put, record: RecordEvent, metrics: Metrics, *,
+        observe: Callable[[Object], None], volume_timeout_s: float = 600.0,
+    ) -> None:  # fmt: skip
+        """`observe` gets an object as it was just written, before the watch shows it."""
+        self._observe = observe
         self._api = api
         self._put = put
         self._record = record
@@ -115,7 +119,8 @@ class Binder:
 
     async def _close(self, carrier: JournalCarrier) -> None:
         try:
-            await self._write_journal(carrier, None)
+            # Observed at once: a cycle that still sees the journal would close it again.
+            self._observe(await self._write_journal(carrier, None))
         except errors.ApiError:
             return  # a later cycle finds the journal and closes it
         self._metrics.journals_closed.inc()

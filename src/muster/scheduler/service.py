@@ -184,7 +184,10 @@ class SchedulerService(Component):
         async with self._standby.for_term(client, warm=self._election.taken_over) as ready:
             informers, loop = ready.informers, ready.loop
             writer = StatusWriter(writes, recorder.record, metrics)
-            binder = Binder(writes, loop.put, recorder.record, metrics, volume_timeout_s=settings.volume_patience)
+            binder = Binder(
+                writes, loop.put, recorder.record, metrics,
+                observe=informers.observe, volume_timeout_s=settings.volume_patience,
+            )  # fmt: skip
             recorder.busy = lambda: binder.in_flight > 0
             tasks = [asyncio.create_task(recorder.run()), asyncio.create_task(writer.run())]
             try:

@@ -61,6 +61,21 @@ def test_one_of_its_pods_carries_the_journal_while_it_is_bound() -> None:
     asyncio.run(run())
 
 
+def test_a_journal_is_closed_once_however_late_the_watch_is() -> None:
+    async def run() -> None:
+        cluster = five_pods()
+        leader = Leader(cluster)
+        await leader.turn()
+        closed = leader.calls.made.count(("patch", min(cluster.store.of(Pod))))
+        leader.watch(at_most=1)  # the journal was written
+        decision = await leader.turn()
+        assert (closed, decision.finished_journals) == (2, [])
+        leader.watch()
+        leader.assert_exact()
+
+    asyncio.run(run())
+
+
 def test_a_gang_that_does_not_fit_is_not_begun() -> None:
     async def run() -> None:
         cluster = cluster_of(queue("default"), node("n0", cpu="4"), replica_set())
