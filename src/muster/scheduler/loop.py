@@ -31,7 +31,7 @@ T = TypeVar("T")
 # in a stream of new pods the cycles take a third of the time at most, the rest is for watches and bindings. A pod that
 # comes alone does not wait.
 MIN_GAP_S, MAX_GAP_S, GAP_PER_CYCLE = 0.1, 1.0, 2.0
-# After a cycle that binds this many pods more are probably on their way, and the bindings take as long as the gap.
+# After a cycle that binds this many pods more are probably on their way: fewer cycles take less CPU time.
 BURST_PODS, BURST_GAP_S = 10, 0.25
 # A cycle that decides little for its cost shows that the pending pods cannot be served yet. Events that do not change
 # that (pods that start, statuses) come in large numbers, and the next cycle considers them together.
