@@ -6,7 +6,6 @@ where there are gangs) to the last binding. CPU seconds are those of that time, 
 
 from __future__ import annotations
 
-import asyncio
 import json
 import multiprocessing
 import time
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import click
+import uvloop
 from raw import running as raw
 from scene import (
     EVENTS,
@@ -33,7 +33,7 @@ from scene import (
     scene,
     unbound,
 )
-from wire import JournalCarrier, place_of, post_all
+from wire import Endpoint, endpoint_of, post_all
 
 from builders.manifests import group
 from live.api import Plain, until
@@ -97,7 +97,7 @@ def kube_scheduler_runs(plane: ControlPlane, nodes: int) -> Iterator[Running]:
 def _raw(events: bool, gang: int) -> Run:
     @contextmanager
     def run(plane: ControlPlane, nodes: int) -> Iterator[Running]:
-        with raw(place_of(plane), nodes, events, gang) as pid:
+        with raw(endpoint_of(plane), nodes, events, gang) as pid:
             yield Running(pid)
 
     return run
@@ -122,24 +122,24 @@ CEILINGS = tuple(
 )
 
 
-def create(place: JournalCarrier, scheduler: str, pods: int, gangs: bool) -> None:
+def create(endpoint: Endpoint, scheduler: str, pods: int, gangs: bool) -> None:
     """In a process of its own: make the pods as fast as they are taken."""
     if gangs:
         made_groups = (group(f"g{i}", "default", namespace=NAMESPACE, minMember=GANG) for i in range(pods // GANG))
         groups = (json.dumps(one).encode() for one in made_groups)
-        asyncio.run(post_all(place, GROUPS, groups, _CREATED_AT_ONCE))
+        uvloop.run(post_all(endpoint, GROUPS, groups, _CREATED_AT_ONCE))
     made = (
         json.dumps(muster_pod(NAMESPACE, f"p-{i}", f"g{i // GANG}" if gangs else "", schedulerName=scheduler)).encode()
         for i in range(pods)
     )
-    asyncio.run(post_all(place, PODS, made, _CREATED_AT_ONCE))
+    uvloop.run(post_all(endpoint, PODS, made, _CREATED_AT_ONCE))
 
 
 def measure(plane: ControlPlane, name: str, nodes: int, pods: int) -> Plain:
     api, contender = plane.api, CONTENDERS[name]
     scheduler = "default-scheduler" if name == "kube-scheduler" else "muster"
     context = multiprocessing.get_context("spawn")
-    maker = context.Process(target=create, args=(place_of(plane), scheduler, pods, contender.gangs))
+    maker = context.Process(target=create, args=(endpoint_of(plane), scheduler, pods, contender.gangs))
     with contender.run(plane, nodes) as (pid, calls):
         rests(plane)
         calls_before = calls() if calls is not None else Counter()

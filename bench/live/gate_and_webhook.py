@@ -20,7 +20,7 @@ from pathlib import Path
 import aiohttp
 import click
 from scene import NAMESPACE, PODS, as_json, cpu_seconds, node, node_name, peak_mib, save_record
-from wire import JournalCarrier, place_of, post_all
+from wire import Endpoint, endpoint_of, post_all
 
 from live.api import Plain, until
 from live.controlplane import ControlPlane
@@ -56,19 +56,19 @@ def scene(pods: int) -> Iterator[ControlPlane]:
         meta = {"name": "pp", "namespace": NAMESPACE}
         spec = {"staticWeightList": entries}
         api.create({"apiVersion": version, "kind": "PropagationPolicy", "metadata": meta, "spec": spec})
-        asyncio.run(_fill(place_of(plane), plane, pods))
+        asyncio.run(_fill(endpoint_of(plane), plane, pods))
         yield plane
 
 
-async def _fill(place: JournalCarrier, plane: ControlPlane, pods: int) -> None:
-    await post_all(place, "/api/v1/nodes", (_bytes(node(i)) for i in range(NODES)), CREATED_AT_ONCE)
+async def _fill(endpoint: Endpoint, plane: ControlPlane, pods: int) -> None:
+    await post_all(endpoint, "/api/v1/nodes", (_bytes(node(i)) for i in range(NODES)), CREATED_AT_ONCE)
     apps = range(pods // PODS_PER_APPLICATION)
-    await post_all(place, APPS, (_bytes(_top(f"app-{i}", held=i % 10 == 0)) for i in apps), CREATED_AT_ONCE)
+    await post_all(endpoint, APPS, (_bytes(_top(f"app-{i}", held=i % 10 == 0)) for i in apps), CREATED_AT_ONCE)
     uids = {one["metadata"]["name"]: one["metadata"]["uid"] for one in plane.api.list(APPS)}
-    await post_all(place, SETS, (_bytes(_below(f"app-{i}", uids[f"app-{i}"])) for i in apps), CREATED_AT_ONCE)
+    await post_all(endpoint, SETS, (_bytes(_below(f"app-{i}", uids[f"app-{i}"])) for i in apps), CREATED_AT_ONCE)
     sets = {one["metadata"]["name"]: one["metadata"]["uid"] for one in plane.api.list(SETS)}
     made = (_pod(f"app-{i % len(apps)}", sets, f"p-{i}", node_name(i // len(apps) % NODES)) for i in range(pods))
-    await post_all(place, PODS, map(_bytes, made), CREATED_AT_ONCE)
+    await post_all(endpoint, PODS, map(_bytes, made), CREATED_AT_ONCE)
 
 
 def _top(name: str, *, held: bool) -> Plain:

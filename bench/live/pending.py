@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from itertools import pairwise
 
+import uvloop
 from scene import NAMESPACE, PODS, peak_mib
-from wire import place_of, post_all
+from wire import endpoint_of, post_all
 
 from live.api import Api, Plain, until
 from live.controlplane import ControlPlane
@@ -22,9 +22,9 @@ _SECONDS = 60.0
 
 def under_load(plane: ControlPlane, scheduler: Scheduler, pending: int) -> Plain:
     """Pods that no node can take are there before the scheduler is; then, for a minute, pods that some node can."""
-    place, api = place_of(plane), plane.api
+    endpoint, api = endpoint_of(plane), plane.api
     waits = (json.dumps(muster_pod(NAMESPACE, f"w-{i}", cpu="1000")).encode() for i in range(pending))
-    asyncio.run(post_all(place, PODS, waits, 48))
+    uvloop.run(post_all(endpoint, PODS, waits, 48))
     with scheduler:
         until("it leads", scheduler.leads, 120, 0.2)
         until("the first cycle", lambda: scheduler.metric("muster_cycle_seconds_count"), 120, 0.2)

@@ -1,22 +1,24 @@
 """Clients that decide nothing and send bindings to one node after the other: the limit for a scheduler.
 
 `bind` sends a binding per pod. `same` sends what muster sends: a binding and an event per pod or, where the pods are in
-gangs, once all pods of a gang are there: its phase, its journal, its bindings, its journal's removal, its status, and
+gangs, once all pods of a gang are there: its phase, the binding with the journal, the other bindings, its status, and
 two events. Bindings go at most 64 at a time, events at most 8, and 1 while bindings are under way, as muster's do.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import multiprocessing
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from multiprocessing.synchronize import Event
+from types import MappingProxyType
 
 import msgspec
 from scene import EVENTS, GROUPS, NAMESPACE, PODS, node_name
-from wire import PATCH, JournalCarrier, Wire
+from wire import PATCH, Endpoint, Wire
 
 from muster.kube.events import AT_ONCE as EVENTS_AT_ONCE
 from muster.kube.events import AT_ONCE_WHILE_BUSY as EVENTS_WHILE_BINDING
@@ -51,11 +53,11 @@ class _List(msgspec.Struct):
 
 
 @contextmanager
-def running(place: JournalCarrier, nodes: int, events: bool, gang: int) -> Iterator[int]:
+def running(endpoint: Endpoint, nodes: int, events: bool, gang: int) -> Iterator[int]:
     """The client in a process of its own; its pid."""
     context = multiprocessing.get_context("spawn")
     ready = context.Event()
-    process = context.Process(target=_main, args=(place, nodes, events, gang, ready), daemon=True)
+    process = context.Process(target=_main, args=(endpoint, nodes, events, gang, ready), daemon=True)
     process.start()
     assert process.pid is not None and ready.wait(60), "the client did not begin"
     try:
@@ -65,8 +67,8 @@ def running(place: JournalCarrier, nodes: int, events: bool, gang: int) -> Itera
         process.join()
 
 
-def _main(place: JournalCarrier, nodes: int, events: bool, gang: int, ready: Event) -> None:
-    asyncio.run(_Client(nodes, events, gang).run(place, ready))
+def _main(endpoint: Endpoint, nodes: int, events: bool, gang: int, ready: Event) -> None:
+    asyncio.run(_Client(nodes, events, gang).run(endpoint, ready))
 
 
 class _Client:
@@ -77,8 +79,8 @@ class _Client:
         self._tasks: set[asyncio.Task[None]] = set()
         self._count = self._events_sent = self._binding = 0
 
-    async def run(self, place: JournalCarrier, ready: Event) -> None:
-        async with Wire(place) as self._wire:
+    async def run(self, endpoint: Endpoint, ready: Event) -> None:
+        async with Wire(endpoint) as self._wire:
             for number in range(EVENTS_AT_ONCE):
                 self._go(self._send_events(number))
             listed = msgspec.json.decode(await self._wire.get(PODS), type=_List)
@@ -113,9 +115,10 @@ class _Client:
             text = f"Successfully assigned {NAMESPACE}/{meta.name} to {node}"
             self._event_queue.put_nowait(("Pod", meta.name, meta.uid, text))
 
-    async def _bind_to(self, meta: _Meta, node: str) -> None:
+    async def _bind_to(self, meta: _Meta, node: str, annotations: Mapping[str, str] = MappingProxyType({})) -> None:
         body = (
-            f'{{"apiVersion":"v1","kind":"Binding","metadata":{{"name":"{meta.name}","uid":"{meta.uid}"}},'
+            f'{{"apiVersion":"v1","kind":"Binding","metadata":{{"name":"{meta.name}","uid":"{meta.uid}",'
+            f'"annotations":{json.dumps(dict(annotations))}}},'
             f'"target":{{"apiVersion":"v1","kind":"Node","name":"{node}"}}}}'
         )
         self._binding += 1
@@ -126,21 +129,20 @@ class _Client:
     async def _bind_all(self, group: str, pods: list[_Meta]) -> None:
         nodes = [node_name((self._count + i) % self._nodes) for i in range(len(pods))]
         self._count += len(pods)
-        await self._patch(group, "/status", {"status": {"phase": "Inqueue"}})
+        await self._patch(group, {"status": {"phase": "Inqueue"}})
         entries = {pod.name: [node, pod.uid[:8]] for pod, node in zip(pods, nodes, strict=True)}
         journal = msgspec.json.encode({"holder": "raw", "at": 0, "pods": entries}).decode()
-        await self._patch(group, "", {"metadata": {"annotations": {JOURNAL: journal}}})
-        await asyncio.gather(*(self._bind_to(pod, node) for pod, node in zip(pods, nodes, strict=True)))
-        await self._patch(group, "", {"metadata": {"annotations": {JOURNAL: None}}})
+        await self._bind_to(pods[0], nodes[0], {JOURNAL: journal})
+        await asyncio.gather(*map(self._bind_to, pods[1:], nodes[1:]))
         self._event_queue.put_nowait(("PodGroup", group, "", f"Successfully assigned {len(pods)} pods"))
-        await self._patch(group, "/status", {"status": {"phase": "Running", "conditions": [{
+        await self._patch(group, {"status": {"phase": "Running", "conditions": [{
             "type": "Scheduled", "status": "True", "reason": "tasks in gang are ready to be scheduled",
             "transitionID": "raw", "lastTransitionTime": _now()}]}})  # fmt: skip
         self._event_queue.put_nowait(("PodGroup", group, "", "pod group is ready"))
 
-    async def _patch(self, group: str, sub: str, change: dict[str, object]) -> None:
+    async def _patch(self, group: str, change: dict[str, object]) -> None:
         async with self._slots:
-            await self._wire.send("PATCH", f"{GROUPS}/{group}{sub}", msgspec.json.encode(change), PATCH)
+            await self._wire.send("PATCH", f"{GROUPS}/{group}/status", msgspec.json.encode(change), PATCH)
 
     async def _send_events(self, number: int) -> None:
         while True:

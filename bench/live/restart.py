@@ -17,7 +17,7 @@ from pathlib import Path
 import click
 from pending import under_load
 from scene import GROUPS, NAMESPACE, PODS, as_json, node, node_name, peak_mib, save_record
-from wire import PATCH, JournalCarrier, Wire, place_of, post_all
+from wire import PATCH, Endpoint, Wire, endpoint_of, post_all
 
 from builders.manifests import group
 from live.api import Api, Plain, until
@@ -43,25 +43,25 @@ _FLAGS = {"kube-apiserver": ["--disable-admission-plugins=TaintNodesByCondition"
 def scene(nodes: int, pods: int, gangs: bool) -> Iterator[ControlPlane]:
     """Nodes with pods that run, and nothing else going on."""
     with ControlPlane(parts=("etcd", "kube-apiserver"), flags=_FLAGS) as plane:
-        api, place = plane.api, place_of(plane)
+        api, endpoint = plane.api, endpoint_of(plane)
         for definition in (*OURS, *PEERS):
             api.apply(definition.plain())
         api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
         time.sleep(2)  # the API server's own pause before it takes objects of a new definition
-        asyncio.run(_fill(place, nodes, pods, gangs))
+        asyncio.run(_fill(endpoint, nodes, pods, gangs))
         yield plane
 
 
-async def _fill(place: JournalCarrier, nodes: int, pods: int, gangs: bool) -> None:
-    await post_all(place, "/api/v1/nodes", (_bytes(_ready(node(i))) for i in range(nodes)), CREATED_AT_ONCE)
+async def _fill(endpoint: Endpoint, nodes: int, pods: int, gangs: bool) -> None:
+    await post_all(endpoint, "/api/v1/nodes", (_bytes(_ready(node(i))) for i in range(nodes)), CREATED_AT_ONCE)
     if gangs:
         groups = (_bytes(group(f"g{i}", "default", namespace=NAMESPACE, minMember=GANG)) for i in range(pods // GANG))
-        await post_all(place, GROUPS, groups, CREATED_AT_ONCE)
+        await post_all(endpoint, GROUPS, groups, CREATED_AT_ONCE)
     made = (
         muster_pod(NAMESPACE, f"r-{i}", f"g{i // GANG}" if gangs else "", nodeName=node_name(i % nodes))
         for i in range(pods)
     )
-    await post_all(place, PODS, map(_bytes, made), CREATED_AT_ONCE)
+    await post_all(endpoint, PODS, map(_bytes, made), CREATED_AT_ONCE)
     runs = _bytes({"status": {"phase": "Running"}})
     left = iter(range(pods))
 
@@ -69,7 +69,7 @@ async def _fill(place: JournalCarrier, nodes: int, pods: int, gangs: bool) -> No
         for i in left:
             await wire.send("PATCH", f"{PODS}/r-{i}/status", runs, PATCH)
 
-    async with Wire(place) as wire:
+    async with Wire(endpoint) as wire:
         await asyncio.gather(*(some(wire) for _ in range(CREATED_AT_ONCE)))
 
 

@@ -7,7 +7,6 @@ binding as a kubelet would, and all pods are in one namespace.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import multiprocessing
 import time
@@ -18,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import click
+import uvloop
 from compare import Run, kube_scheduler_runs, muster_runs
 from scene import NAMESPACE, PODS, as_json, clean, counted, cpu_seconds, node_name, rests, save_record, scene, unbound
-from wire import JournalCarrier, place_of, post_all
+from wire import Endpoint, endpoint_of, post_all
 
 from builders.manifests import pod
 from live.api import Plain, live_node, until
@@ -95,16 +95,16 @@ def _pod(name: str, scheduler: str, fields: dict[str, Any]) -> bytes:
     return json.dumps(pod(name, namespace=NAMESPACE, terminationGracePeriodSeconds=1, **made)).encode()
 
 
-def create(place: JournalCarrier, name: str, scheduler: str, count: int, initial: bool) -> None:
+def create(endpoint: Endpoint, name: str, scheduler: str, count: int, initial: bool) -> None:
     """In a process of its own: makes the initial or the measured pods as fast as they are taken."""
     case = CASES[name]
     if case.gang and not initial:
         groups = (native_group(NAMESPACE, f"g{i}", case.gang) for i in range(count // case.gang))
         bodies = (json.dumps(one).encode() for one in groups)
-        asyncio.run(post_all(place, NATIVE_GROUPS, bodies, _CREATED_AT_ONCE))
+        uvloop.run(post_all(endpoint, NATIVE_GROUPS, bodies, _CREATED_AT_ONCE))
     spec = _plain if initial and not case.initial_equal else case.spec
     made = (_pod(f"{'i' if initial else 'p'}-{i}", scheduler, spec(i)) for i in range(count))
-    asyncio.run(post_all(place, PODS, made, _CREATED_AT_ONCE))
+    uvloop.run(post_all(endpoint, PODS, made, _CREATED_AT_ONCE))
 
 
 def measure(plane: ControlPlane, name: str, who: str, nodes: int, initial: int, measured: int) -> Plain:
@@ -113,7 +113,7 @@ def measure(plane: ControlPlane, name: str, who: str, nodes: int, initial: int, 
     context = multiprocessing.get_context("spawn")
 
     def maker(count: int, first: bool) -> Any:
-        return context.Process(target=create, args=(place_of(plane), name, scheduler, count, first))
+        return context.Process(target=create, args=(endpoint_of(plane), name, scheduler, count, first))
 
     with run(plane, nodes) as (pid, calls):
         if initial:

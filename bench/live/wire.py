@@ -1,4 +1,4 @@
-"""SchedulerApi without any of muster's code: aiohttp, bodies that are bytes, so many in flight."""
+"""Calls to the API server without muster's client: aiohttp, bodies that are bytes, so many in flight."""
 
 from __future__ import annotations
 
@@ -11,34 +11,42 @@ import aiohttp
 import scene  # noqa: F401  (it says where the tests' modules are)
 
 from live.controlplane import ControlPlane
+from muster.kube.config import load_client_certificate
 
 PATCH = "application/merge-patch+json"
 
 
-class JournalCarrier(NamedTuple):
+class Endpoint(NamedTuple):
     """Where the API server is; can be given to another process."""
 
     url: str
     ca: str
-    certificate: str  # who calls, as in the kubeconfig that the schedulers are given: checking it is work, too
+    token: str
+    # Who calls, as in the kubeconfig that the schedulers are given: the API server verifies it with each call. "": the
+    # token, which costs it next to nothing.
+    certificate: str
     key: str
 
 
-def place_of(plane: ControlPlane) -> JournalCarrier:
+def endpoint_of(plane: ControlPlane) -> Endpoint:
     pki = plane.folder / "pki"
-    return JournalCarrier(plane.url, str(plane.ca), str(pki / "admin.crt"), str(pki / "admin.key"))
+    return Endpoint(plane.url, str(plane.ca), plane.token, str(pki / "admin.crt"), str(pki / "admin.key"))
 
 
 class Wire:
-    def __init__(self, place: JournalCarrier) -> None:
-        self._place = place
-        self._tls = ssl.create_default_context(cafile=place.ca)
-        self._tls.load_cert_chain(place.certificate, place.key)
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._tls = ssl.create_default_context(cafile=endpoint.ca)
+        self._headers = {"Accept": "application/json"}
+        if endpoint.certificate:
+            load_client_certificate(self._tls, endpoint.certificate, endpoint.key)
+        else:
+            self._headers["Authorization"] = f"Bearer {endpoint.token}"
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
-            self._place.url, connector=aiohttp.TCPConnector(limit=0, ssl=self._tls),
-            headers={"Accept": "application/json"}, timeout=aiohttp.ClientTimeout(total=None),
+            self._endpoint.url, connector=aiohttp.TCPConnector(limit=0, ssl=self._tls),
+            headers=self._headers, timeout=aiohttp.ClientTimeout(total=None),
         )  # fmt: skip
         return self
 
@@ -66,13 +74,13 @@ class Wire:
                     yield line
 
 
-async def post_all(place: JournalCarrier, path: str, bodies: Iterable[bytes], at_once: int) -> None:
-    """Make many objects, so many at a time."""
+async def post_all(endpoint: Endpoint, path: str, bodies: Iterable[bytes], at_once: int) -> None:
+    """Make many objects, so many at a time, at the least cost to those who are measured meanwhile."""
     left = iter(bodies)
 
     async def some(wire: Wire) -> None:
         for body in left:
             await wire.send("POST", path, body)
 
-    async with Wire(place) as wire:
+    async with Wire(endpoint._replace(certificate="")) as wire:
         await asyncio.gather(*(some(wire) for _ in range(at_once)))

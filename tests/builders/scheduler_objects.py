@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from builders.manifests import Manifest, tables
 from builders.small_cluster import member_pod
 from muster.cluster.embedded import EmbeddedCluster
@@ -13,6 +15,7 @@ from muster.model.core import (
     PriorityClass,
 )
 from muster.model.meta import LabelSelector, Object, ObjectMeta
+from muster.scheduler.journal import journal_of
 
 EVICTS = """
 actions: "enqueue, allocate, preempt, backfill"
@@ -51,6 +54,16 @@ def budget(app: str, allowed: int) -> PodDisruptionBudget:
         spec=PodDisruptionBudgetSpec(min_available=1, selector=LabelSelector(match_labels={"app": app})),
         status=PodDisruptionBudgetStatus(disruptions_allowed=allowed),
     )
+
+
+def open_journals(pods: Iterable[Pod]) -> list[str]:
+    """The pods with a journal of a commit that was not finished."""
+    known = list(pods)
+    pending = [pod.metadata for pod in known if not pod.spec.node_name and pod.metadata.deletion_timestamp is None]
+    return [
+        pod.metadata.name for pod in known
+        if (journal := journal_of(pod)) is not None and any(journal.same(meta.name, meta.uid) for meta in pending)
+    ]  # fmt: skip
 
 
 def cluster_of(*objects: Object | Manifest) -> EmbeddedCluster:

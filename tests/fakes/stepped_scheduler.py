@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from builders.scheduler_objects import open_journals
 from muster.cluster.embedded import EmbeddedCluster
 from muster.cycle.configure import configure, default_configuration
 from muster.kube.writes import FENCE
@@ -27,7 +28,6 @@ from muster.scheduler.cluster_metrics import drift
 from muster.scheduler.configuration import LoadedConfig
 from muster.scheduler.decider import Decider, Decision
 from muster.scheduler.inbox import Observed
-from muster.scheduler.journal import JOURNAL
 from muster.scheduler.metrics import Metrics
 from muster.scheduler.status_writer import StatusWriter
 from muster.store import Change, Conflict, NotFound, Severity, WatchEvent, errors
@@ -203,8 +203,8 @@ class Leader:
         """One cycle, carried out until nothing is in flight or the process is dead."""
         decision = self.decide()
         self.binder.start(decision.commits)
-        for place in decision.finished_journals:
-            self.binder.close_journal(place)
+        for place in decision.closed_journals:
+            self.binder.remove_journal(place)
         self.binder.poll(decision.overdue)
         await self.landed()
         self.writer.write(decision.status_patches)
@@ -253,7 +253,8 @@ def _used(state: Any, node: str) -> dict[str, int]:
 
 
 def assert_gangs_whole(cluster: EmbeddedCluster) -> None:
-    """Every gang has its minimum or nothing, and no journal is left."""
+    """Every gang has its minimum or nothing, and no journal is open."""
+    assert not open_journals(cluster.store.of(Pod).values())
     for key, group in cluster.store.of(PodGroup).items():
         members = [
             p for p in cluster.store.of(Pod).values()
@@ -261,4 +262,3 @@ def assert_gangs_whole(cluster: EmbeddedCluster) -> None:
             and p.spec.node_name and p.metadata.deletion_timestamp is None
         ]  # fmt: skip
         assert len(members) == 0 or len(members) >= group.spec.min_member, f"{key}: {len(members)} pods"
-        assert JOURNAL not in group.metadata.annotations, f"{key} has a journal left"

@@ -11,7 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from builders.manifests import GROUP_ANNOTATION, Manifest, group, pod
+from builders.manifests import GROUP_ANNOTATION, Manifest, group, pod, typed
+from builders.scheduler_objects import open_journals
 from live.api import Api, Plain, until
 from live.part_process import Part
 from muster.model.quantity import milli, units
@@ -160,7 +161,7 @@ def events(api: Api, namespace: str, name: str, reason: str) -> list[Plain]:
 
 
 def assert_sound(api: Api, namespace: str = "") -> None:
-    """No node holds more than it offers; every gang is whole or absent; no journal is left."""
+    """No node holds more than it offers; every gang is whole or absent; no journal is open."""
     nodes = {n["metadata"]["name"]: n["status"]["allocatable"] for n in api.list("/api/v1/nodes")}
     used: dict[str, Counter[str]] = {name: Counter() for name in nodes}
     bound: Counter[tuple[str, str]] = Counter()
@@ -185,4 +186,10 @@ def assert_sound(api: Api, namespace: str = "") -> None:
             continue
         count = bound[meta["namespace"], meta["name"]]
         assert count == 0 or count >= one["spec"]["minMember"], f"{meta['name']} has {count} of its pods"
-        assert "muster.io/commit" not in meta.get("annotations", {}), f"{meta['name']} has a journal left"
+    assert not journals(api, namespace)
+
+
+def journals(api: Api, namespace: str) -> list[str]:
+    """The pods of the namespace (of all: "") with a journal of a commit that was not finished."""
+    path = f"/api/v1/namespaces/{namespace}/pods" if namespace else "/api/v1/pods"
+    return open_journals(typed({"apiVersion": "v1", "kind": "Pod", **one}) for one in api.list(path))

@@ -58,7 +58,6 @@ def of_us(api: Api, namespace: str) -> str:
     ("verb", "resource", "waits"),
     [
         ("create", "pods/binding", "gang-0"),
-        ("patch", "podgroups", "gang-0"),
         ("create", "pods/eviction", "high"),
         ("patch", "pods/status", ""),
         ("patch", "podgroups/status", ""),

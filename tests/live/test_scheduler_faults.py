@@ -96,7 +96,7 @@ def test_the_leader_is_killed_while_a_thousand_pods_are_bound(
         all_placed(api, namespace, names, 90)
         other = second if leader is first else first
         assert other.leads()
-        until("the journals closed", lambda: sound(api, namespace))
+        until("no open journal", lambda: sound(api, namespace))
         assert_sound(api, namespace)
 
 
@@ -118,7 +118,7 @@ def test_a_leader_that_receives_sigterm_hands_over_at_once(
             # The lease was given back: nobody waits for it to run out.
             until("the other leads", lambda: second.leads(), 3)
             all_placed(api, namespace, names, 60)
-            until("the journals closed", lambda: sound(api, namespace))
+            until("no open journal", lambda: sound(api, namespace))
 
 
 def test_a_scheduler_that_crashed_goes_on_under_its_name_at_once_and_no_other_does(
@@ -150,9 +150,8 @@ def sound(api: Api, namespace: str) -> bool:
     return True
 
 
-# The journal, five binds and its end; one of two evictions tried, both noted and done; and the binding of who gets the
-# capacity.
-CALLS = 13
+# Five binds; one of two evictions tried, both noted and done; and the binding of who gets the capacity.
+CALLS = 11
 
 
 @pytest.mark.parametrize("number", range(CALLS))
@@ -193,7 +192,7 @@ def test_the_api_server_is_restarted_while_pods_are_bound(
         control_plane.run("kube-apiserver")
         control_plane.wait_ready("kube-apiserver")
         all_placed(api, namespace, names, 90)
-        until("the journals closed", lambda: sound(api, namespace), 60)
+        until("no open journal", lambda: sound(api, namespace), 60)
         assert muster.metric("muster_faults_total") == 0
 
 
@@ -212,7 +211,7 @@ def test_etcd_is_paused_for_a_while(
         time.sleep(10)
         control_plane.resume("etcd")
         all_placed(api, namespace, names, 90)
-        until("the journals closed", lambda: sound(api, namespace), 60)
+        until("no open journal", lambda: sound(api, namespace), 60)
         assert muster.running
         assert muster.metric("muster_faults_total") == 0
 
@@ -236,6 +235,6 @@ def test_a_third_of_all_calls_fail_and_watches_are_cut_at_random(
             way.cut(0.5)
         making.join(60)
         all_placed(api, namespace, names, 120)
-        until("the journals closed", lambda: sound(api, namespace), 60)
+        until("no open journal", lambda: sound(api, namespace), 60)
         assert way.failed > 50 and way.cuts > 20
         assert muster.metric("muster_faults_total") == 0

@@ -95,9 +95,8 @@ def test_the_binding_of_a_stopped_leader_is_refused_when_its_capacity_is_taken(
             assert_sound(api, namespace)
 
 
-# The journal, five binds and its end; one of two evictions tried, both noted and done; and the binding of who gets the
-# capacity.
-CALLS = 13
+# Five binds; one of two evictions tried, both noted and done; and the binding of who gets the capacity.
+CALLS = 11
 
 
 @pytest.mark.parametrize("number", range(CALLS))

@@ -1,4 +1,4 @@
-"""Sends the bindings of commits: many at a time, with a gang's journal around them and a pod's volumes before it.
+"""Sends the bindings of commits: many at a time, a gang's journal with the first of them, a pod's volumes before it.
 
 Every binding ends with a message to the cache: it was accepted (the watch will show it), or it certainly does not exist
 (its capacity is free again). If there was no answer, the pod is read until there is one; until then it stays assumed.
@@ -13,8 +13,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import replace
-from enum import Enum
 from typing import Any
 
 from muster.cycle import plan_effects
@@ -23,13 +21,12 @@ from muster.kube.backoff import Backoff
 from muster.kube.writes import FENCE
 from muster.model.core import Pod
 from muster.model.meta import Object
-from muster.model.scheduling import PodGroup
 from muster.model.storage import PersistentVolume, PersistentVolumeClaim
 from muster.scheduler.api import RecordEvent, SchedulerApi
 from muster.scheduler.commits import BindCommit, Commits, PodBinding
 from muster.scheduler.evictor import Evictor
 from muster.scheduler.inbox import BindRefused, CallResult, CommitFinished, Message, Observed
-from muster.scheduler.journal import JOURNAL, JournalCarrier, annotation_patch
+from muster.scheduler.journal import JOURNAL, JournalCarrier, removal
 from muster.scheduler.metrics import Metrics
 from muster.store import errors
 
@@ -37,20 +34,14 @@ Put = Callable[[Message], None]
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 
 
-class BindResult(Enum):
-    BOUND = "bound"
-    CHANGED = "changed"  # not bound because the pod has changed; it may be tried again at once
-    REFUSED = "refused"  # not bound, and the same request would be refused again
-
-
 class Binder:
     """Runs commits as tasks of the event loop."""
 
     def __init__(
         self, api: SchedulerApi, put: Put, record: RecordEvent, metrics: Metrics, *,
-        observe: Callable[[Object], None], volume_timeout_s: float = 600.0,
+        observe: Callable[[Object], None], volume_timeout_s: float = 600.0, at_once: int = 64,
     ) -> None:  # fmt: skip
-        """`observe` gets an object as it was just written, before the watch shows it."""
+        """`observe` gets an object as it was just written, before the watch shows it. `at_once`: so many bindings."""
         self._observe = observe
         self._api = api
         self._put = put
@@ -59,6 +50,8 @@ class Binder:
         self._volumes = VolumePreBinder(api, volume_timeout_s)
         self._evictor = Evictor(api, put, record, metrics)
         self._running: set[asyncio.Task[object]] = set()
+        self._slots = asyncio.Semaphore(at_once)
+        self.sending = 0  # bindings that the API server has not answered
 
     @property
     def in_flight(self) -> int:
@@ -71,8 +64,8 @@ class Binder:
         for evictions in commits.evictions:
             self._spawn(self._evictor.evict(evictions))
 
-    def close_journal(self, carrier: JournalCarrier) -> None:
-        self._spawn(self._close(carrier))
+    def remove_journal(self, carrier: JournalCarrier) -> None:
+        self._spawn(self._remove_journal(carrier))
 
     def poll(self, pods: dict[str, str]) -> None:
         """Reads pods from the API server that the watch should have shown by now."""
@@ -94,74 +87,95 @@ class Binder:
     # --- commits
 
     async def _commit(self, commit: BindCommit) -> None:
-        if commit.carrier is None:
-            if await self._bind(commit.bindings[0]) is BindResult.BOUND:
-                self._report(commit, list(commit.bindings))
-            return
-        try:
-            carrier = await self._write_journal(commit.carrier, commit.journal)
-        except errors.ApiError as error:
-            for binding in commit.bindings:
-                self._failed(binding, f"the group's journal could not be written: {error}", BindResult.REFUSED)
-        else:
-            results = await asyncio.gather(*(self._bind(_as_written(one, carrier)) for one in commit.bindings))
-            pairs = zip(commit.bindings, results, strict=True)
-            self._report(commit, [binding for binding, result in pairs if result is BindResult.BOUND])
-            if all(result is BindResult.BOUND for result in results):
-                await self._close(commit.carrier)
-        self._put(CommitFinished(commit.group))
+        begin = time.monotonic()
+        ready = list(commit.bindings)
+        if any(binding.claims for binding in ready):
+            done = await asyncio.gather(*(self._bind_volumes(binding) for binding in ready))
+            ready = [binding for binding, is_ready in zip(ready, done, strict=True) if is_ready]
+        # The first binding writes the journal. All of them queue up at once: no other binding comes between those of a
+        # gang, which is partial until the last of them.
+        accepted = asyncio.get_running_loop().create_future()
+        calls = [
+            self._other(one, begin, accepted) if number else self._first(one, begin, commit.journal, accepted)
+            for number, one in enumerate(ready)
+        ]
+        done = [await calls[0]] if len(calls) == 1 else await asyncio.gather(*calls)
+        bound = [binding for binding, is_bound in zip(ready, done, strict=True) if is_bound]
+        self._report(commit, bound)
+        if commit.group:
+            if len(bound) == len(commit.bindings):
+                self._metrics.gang_commits.inc()
+            self._put(CommitFinished(commit.group))
 
-    async def _write_journal(self, carrier: JournalCarrier, text: str | None) -> PodGroup | Pod:
-        if carrier.kind is PodGroup:
-            return await self._api.annotate(PodGroup, carrier.key, {JOURNAL: text})
-        # Through the status, which the scheduler may write; with the uid, because a pod can be recreated by its name.
-        return await self._api.patch(Pod, carrier.key, annotation_patch(text, carrier.uid), sub="status")
-
-    async def _close(self, carrier: JournalCarrier) -> None:
+    async def _remove_journal(self, carrier: JournalCarrier) -> None:
         try:
-            # Observed at once: a cycle that still sees the journal would close it again.
-            self._observe(await self._write_journal(carrier, None))
+            # Observed at once: a cycle that still sees the journal would remove it again.
+            self._observe(await self._api.patch(Pod, carrier.key, removal(carrier), sub="status"))
         except errors.ApiError:
-            return  # a later cycle finds the journal and closes it
-        self._metrics.journals_closed.inc()
+            await self._read(carrier.key)  # if it still has the journal, the next cycle removes it
 
     # --- one binding
 
-    async def _bind(self, binding: PodBinding) -> BindResult:
-        begin = time.monotonic()
+    async def _bind_volumes(self, binding: PodBinding) -> bool:
         try:
             if binding.claims:
                 await self._volumes.bind(binding)
-            version, fence = binding.pod.metadata.resource_version, _fence(binding.pod)
-            await self._api.bind(
-                binding.key, binding.node, binding.annotations, uid=binding.uid, version=version, fence=fence
-            )
         except VolumesNotBound as why:
-            return self._failed(binding, str(why), BindResult.REFUSED)
+            return self._failed(binding, str(why))
+        return True
+
+    async def _first(self, binding: PodBinding, begin: float, journal: str, accepted: asyncio.Future[bool]) -> bool:
+        is_bound = False
+        try:
+            async with self._slots:
+                is_bound = await self._bind(binding, begin, journal)
+        finally:
+            if not accepted.done():  # cancelled with those that wait for it
+                accepted.set_result(is_bound)  # also after an unexpected error: the others wait for it
+        return is_bound
+
+    async def _other(self, binding: PodBinding, begin: float, accepted: asyncio.Future[bool]) -> bool:
+        """Binds a pod of a gang after the first one; without the journal it must not be bound."""
+        async with self._slots:
+            if await accepted:
+                return await self._bind(binding, begin)
+        self._put(CallResult(binding.key, binding.uid, binding.node, False))
+        return False
+
+    async def _bind(self, binding: PodBinding, begin: float, journal: str = "") -> bool:
+        """Binds the pod; returns whether it is bound. `begin` is when the commit began."""
+        annotations = {**binding.annotations, JOURNAL: journal} if journal else binding.annotations
+        self.sending += 1
+        try:
+            version, fence = binding.pod.metadata.resource_version, binding.pod.metadata.annotations.get(FENCE, "")
+            await self._api.bind(binding.key, binding.node, annotations, uid=binding.uid, version=version, fence=fence)
         except (errors.Conflict, errors.NotFound) as error:
             await self._read(binding.key)
-            return self._failed(binding, str(error), BindResult.CHANGED)
+            return self._failed(binding, str(error), changed=True)
         except errors.ApiError as error:
             if not error.maybe_done:
-                return self._failed(binding, str(error), BindResult.REFUSED)
+                return self._failed(binding, str(error))
             pod = await self._read(binding.key)
             if pod is None or pod.metadata.uid != binding.uid or pod.spec.node_name != binding.node:
-                return self._failed(binding, str(error), BindResult.REFUSED)
+                return self._failed(binding, str(error))
+        finally:
+            self.sending -= 1
         self._put(CallResult(binding.key, binding.uid, binding.node, True))
         self._metrics.bound(time.monotonic() - begin, binding.pod)
-        return BindResult.BOUND
+        return True
 
     def _report(self, commit: BindCommit, bound: list[PodBinding]) -> None:
         for event in plan_effects.binding_events([(one.pod, one.node) for one in bound], commit.pod_group):
             self._record(*event)
 
-    def _failed(self, binding: PodBinding, why: str, result: BindResult) -> BindResult:
-        if result is BindResult.REFUSED:
+    def _failed(self, binding: PodBinding, why: str, changed: bool = False) -> bool:
+        """The pod is not bound. Unless it has `changed`, the same request would be refused again. Returns False."""
+        if not changed:
             self._put(BindRefused(binding.key, binding.uid, f"could not be bound to {binding.node}: {why}"))
         self._put(CallResult(binding.key, binding.uid, binding.node, False))
         self._metrics.bind_failures.inc()
         self._record(*plan_effects.binding_failed(binding.pod, why))
-        return result
+        return False
 
     async def _read(self, key: str) -> Pod | None:
         """Returns the pod as the API server has it, and passes it to the cache. Retries until there is an answer."""
@@ -177,17 +191,6 @@ class Binder:
                 continue
             self._put(Observed("Pod", key, pod, polled=True))
             return pod
-
-
-def _as_written(binding: PodBinding, carrier: PodGroup | Pod) -> PodBinding:
-    """Returns the binding with the version that the pod got by the journal, unless another leader has fenced it."""
-    if not isinstance(carrier, Pod) or carrier.metadata.uid != binding.uid or _fence(carrier) != _fence(binding.pod):
-        return binding
-    return replace(binding, pod=carrier)
-
-
-def _fence(pod: Pod) -> str:
-    return pod.metadata.annotations.get(FENCE, "")
 
 
 # --- volumes

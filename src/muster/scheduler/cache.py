@@ -66,8 +66,7 @@ class Cache:
         self._clock = clock
         self.assumed: dict[str, Assumed] = {}
         self.committing: set[str] = set()  # groups whose commit the binder is sending
-        self.journalled: set[str] = set()  # groups that carry a journal
-        self.carriers: set[str] = set()  # pods that carry one
+        self.carriers: set[str] = set()  # pods with a journal that may be open
         self.claims = AssumedClaims(self.state)
         self.inbox: deque[Message] = deque()
         self._nodes: dict[str, Object] = {}
@@ -86,16 +85,13 @@ class Cache:
         """Loads the whole cluster."""
         self.state.load({kind: dict(sorted(some.items())) for kind, some in sorted(objects.items())})
         self._nodes = dict(objects.get("Node", {}))
-        self.journalled = {
-            key for key, group in objects.get("PodGroup", {}).items() if JOURNAL in group.metadata.annotations
-        }
         for key, task in self.state.tasks.items():
             self._track_pod(key, task.pod)
 
     def open_journals(self) -> set[str]:
-        """Returns the groups with a journal whose commit the binder is not sending."""
+        """Returns the groups with a journal that may be open, and whose commit the binder is not sending."""
         carrying = (task.job for key in self.carriers if (task := self.state.tasks.get(key)) is not None)
-        return (self.journalled | {job.key for job in carrying if job is not None}) - self.committing
+        return {job.key for job in carrying if job is not None} - self.committing
 
     def apply_messages(self) -> Hint:
         """Applies the messages of the inbox; returns the most urgent hint among them."""
@@ -117,12 +113,18 @@ class Cache:
                     self.backoffs.eviction_refused(message, self._clock())
         return most
 
-    def assume(self, plan: Plan) -> None:
-        """Assumes the bindings and evictions of the plan until the watch or a failed call says otherwise."""
+    def assume(self, plan: Plan, journals: Mapping[str, str] | None = None) -> None:
+        """Assumes the bindings and evictions of the plan until the watch or a failed call says otherwise.
+
+        `journals`: pod → the journal that its binding writes.
+        """
         for key, node in plan.binds.items():
             for claim, values in plan.claims_of(key):
                 self.claims.assume(key, claim, values)
-            self._assume(key, node, plan.annotations_of(key))
+            annotations = plan.annotations_of(key)
+            if journals and key in journals:
+                annotations[JOURNAL] = journals[key]
+            self._assume(key, node, annotations)
         for eviction in plan.evictions:
             self._assume(eviction.pod, "", {})
 
@@ -175,11 +177,6 @@ class Cache:
             for group in filter(None, map(self.state.jobs.get, groups_of(gone))):
                 for member in group.tasks:
                     self.backoffs.await_owner(member)
-        if kind == "PodGroup":
-            if new is not None and JOURNAL in new.metadata.annotations:
-                self.journalled.add(key)
-            else:
-                self.journalled.discard(key)
         return self._store(kind, key, new, hint)
 
     def _observe_pod(self, key: str, new: Pod | None, polled: bool) -> Hint:

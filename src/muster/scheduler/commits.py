@@ -20,11 +20,8 @@ from muster.scheduler.journal import (
     UID_PREFIX_CHARS,
     Entry,
     Journal,
-    JournalCarrier,
     TooLarge,
-    carrier_for,
     encode,
-    journal_of,
     open_journal,
 )
 
@@ -45,11 +42,10 @@ class PodBinding:
 
 
 class BindCommit(Struct, frozen=True):
-    """Bindings that belong together; those of a gang have a journal, which is written before the first of them."""
+    """Bindings that belong together; the first binding of a gang writes the journal."""
 
     bindings: tuple[PodBinding, ...]
-    group: str = ""
-    carrier: JournalCarrier | None = None
+    group: str = ""  # the gang
     journal: str = ""
     pod_group: PodGroup | None = None  # gets one event for all bindings
 
@@ -104,17 +100,20 @@ def _needs_journal(job: Job) -> bool:
 
 
 def _gang(state: State, job: Job, bindings: list[PodBinding], holder: str, now: float) -> BindCommit:
-    """Returns the commit with its journal; the pods of a journal that is still open stay in it."""
-    found = open_journal(state, job)
-    carrier = found[0] if found is not None else carrier_for(state, job, bindings[0].pod)
-    before = journal_of(found[1]) if found is not None else None
-    pods = dict(before.pods) if before is not None else {}
-    for binding in bindings:
-        name = binding.key.partition("/")[2]
-        pods[name] = Entry(binding.node, binding.uid[:UID_PREFIX_CHARS], dict(binding.annotations))
+    """Returns the commit with its journal, which also has the pods of a journal that is still open."""
+    text = ""
+    if len(bindings) > 1:  # a single binding is there or not, without a journal
+        found = open_journal(job)
+        pods = dict(found[1].pods) if found is not None else {}
+        for binding in bindings:
+            name = binding.key.partition("/")[2]
+            pods[name] = Entry(binding.node, binding.uid[:UID_PREFIX_CHARS], dict(binding.annotations))
+        first = bindings[0]
+        text = encode(
+            Journal(holder=holder, at=now, pods=pods), {**first.pod.metadata.annotations, **first.annotations}
+        )
     group = state.objects["PodGroup"].get(job.key)
-    pod_group = group if isinstance(group, PodGroup) else None
-    return BindCommit(tuple(bindings), job.key, carrier, encode(Journal(holder=holder, at=now, pods=pods)), pod_group)
+    return BindCommit(tuple(bindings), job.key, text, group if isinstance(group, PodGroup) else None)
 
 
 def by_claimer(plan: Plan, state: State) -> dict[str, list[Eviction]]:

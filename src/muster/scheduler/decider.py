@@ -43,7 +43,7 @@ class Decision:
 
     commits: Commits
     status_patches: list[StatusPatch]
-    finished_journals: list[JournalCarrier] = field(default_factory=list)  # to be removed
+    closed_journals: list[JournalCarrier] = field(default_factory=list)  # to be removed
     overdue: dict[str, str] = field(default_factory=dict)  # pods to read from the API server
     due: float | None = None  # monotonic: when the next cycle should run
     took: float = 0.0
@@ -95,7 +95,7 @@ class Decider:
         begin, now = self._ticks(), self._clock()
         cache, state = self.cache, self.cache.state
         self._count += 1
-        plan, finished_journals = self._recovered(now)
+        plan, closed_journals = self._recovered(now)
         commits = commits_of(plan, state, self._holder, now) if plan.binds or plan.evictions else Commits()
         self._assume(plan, commits)
         cache.backoffs.mark(state, begin)
@@ -118,7 +118,7 @@ class Decider:
         took = self._ticks() - begin
         self._report(plan, took)
         return Decision(
-            commits, patches, finished_journals, self._overdue(), self._due(plan), took, len(plan.binds),
+            commits, patches, closed_journals, self._overdue(), self._due(plan), took, len(plan.binds),
             len(plan.reasons),
         )  # fmt: skip
 
@@ -158,7 +158,7 @@ class Decider:
             raise Drift(f"{wrong} accounts of nodes differ from a recount of their pods")
 
     def _assume(self, plan: Plan, commits: Commits) -> None:
-        self.cache.assume(plan)
+        self.cache.assume(plan, {c.bindings[0].key: c.journal for c in commits.bindings if c.journal})
         self.cache.committing.update(commit.group for commit in commits.bindings if commit.group)
 
     # --- interrupted commits
@@ -175,8 +175,7 @@ class Decider:
             if recovery.action is RecoveryAction.CLOSE:
                 if recovery.carrier is not None:
                     finished.append(recovery.carrier)
-                    cache.carriers.discard(recovery.carrier.key)
-                cache.journalled.discard(group)  # until the watch shows that it still exists
+                cache.carriers.difference_update(cache.state.jobs[group].tasks)
             elif recovery.action is not RecoveryAction.WAIT:
                 self._add_recovery(plan, group, recovery)
         return plan, finished

@@ -1,19 +1,24 @@
 """The journal of a gang's commit, and the recovery of a commit that was interrupted.
 
-The journal is an annotation of the PodGroup: which pods are being bound to which nodes. It is written before the first
-binding and removed after the last. Whoever reads it later (this leader after an error, the next one after a crash)
-knows what was intended. One annotation is one write of the API server: it is there completely or not at all. A group
-in memory has no object; there one of its pods carries the journal, and is evicted last if the commit is undone.
+The journal is an annotation of the pod that is bound first: which pods are being bound to which nodes. The binding
+itself writes it, so it takes no call of its own, and it is there as soon as a pod of the gang is bound. The other pods
+are bound after that. Whoever reads it later (this leader after an error, the next one after a crash) knows what was
+intended.
+
+A journal is open as long as one of its pods is pending. A closed one never opens again, because a bound pod never
+becomes pending and a recreated pod has another uid. So the journal of a complete commit stays on its pod and means
+nothing.
 
 Recovery binds the remaining pods to the intended nodes if they still have capacity. Otherwise the next cycles may find
-other nodes, and if the gang is incomplete after a grace period, its bound pods are evicted. The journal of a complete
-gang, or of one without a bound pod, is only removed.
+other nodes, and if the gang is incomplete after a grace period, its bound pods are evicted. An open journal of a gang
+that has its minimum, or none of whose pods is bound any more, is removed.
 """
 
 from __future__ import annotations
 
 import base64
 import zlib
+from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
@@ -23,14 +28,13 @@ from msgspec import Struct
 from muster.engine.core.jobs import Job, Status, Task
 from muster.engine.core.state import State
 from muster.model.core import Pod
-from muster.model.meta import Object
-from muster.model.meta import key as key_of
-from muster.model.scheduling import PodGroup
 
 JOURNAL = "muster.io/commit"
-# Kubernetes allows 256 KiB of annotations on an object; the user's annotations need space, too.
 UNCOMPRESSED_MAX_BYTES = 32 * 1024
+# Annotations that are added to the pod later need space, too.
 MAX_BYTES = 200 * 1024
+# Kubernetes: of all annotations of an object. A binding is not checked, but every later change of the pod is.
+ANNOTATIONS_MAX_BYTES = 256 * 1024
 # Enough of a uid to distinguish a pod from one that was recreated under the same name.
 UID_PREFIX_CHARS = 8
 RECOVERY_GRACE_S = 30.0
@@ -59,30 +63,32 @@ class Journal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JournalCarrier(msgspec.Struct, frozen=True):
-    """The object that carries a gang's journal: its PodGroup, or one of its pods."""
+    """The pod that carries a gang's journal."""
 
-    kind: type[PodGroup] | type[Pod]
     key: str
     uid: str
-
-    @property
-    def pod(self) -> str:
-        return self.key if self.kind is Pod else ""
 
 
 class TooLarge(ValueError):
     """The gang's journal does not fit into an annotation."""
 
 
-def encode(journal: Journal) -> str:
-    """Returns the annotation's value; large journals are compressed."""
+def encode(journal: Journal, annotations: Mapping[str, str] | None = None) -> str:
+    """Returns the annotation's value; large journals are compressed.
+
+    Raises TooLarge if it does not fit beside these annotations of the same pod.
+    """
     text = msgspec.json.encode(journal)
-    if len(text) <= UNCOMPRESSED_MAX_BYTES:
-        return text.decode()
-    packed = "z:" + base64.b85encode(zlib.compress(text, 6)).decode()
-    if len(packed) > MAX_BYTES:
-        raise TooLarge(f"the journal of {len(journal.pods)} bindings takes {len(packed)} bytes, more than {MAX_BYTES}")
-    return packed
+    value = text.decode()
+    if len(text) > UNCOMPRESSED_MAX_BYTES:
+        value = "z:" + base64.b85encode(zlib.compress(text, 6)).decode()
+    others = {name: other for name, other in (annotations or {}).items() if name != JOURNAL}
+    taken = sum(len(name.encode()) + len(other.encode()) for name, other in others.items())
+    most = min(MAX_BYTES, ANNOTATIONS_MAX_BYTES - len(JOURNAL) - taken)
+    size = len(value.encode())
+    if size > most:
+        raise TooLarge(f"the journal of {len(journal.pods)} bindings takes {size} bytes, more than {most}")
+    return value
 
 
 def decode(text: str) -> Journal | None:
@@ -94,41 +100,33 @@ def decode(text: str) -> Journal | None:
         return None
 
 
-def journal_of(carrier: Object) -> Journal | None:
-    text = carrier.metadata.annotations.get(JOURNAL)
+def journal_of(pod: Pod) -> Journal | None:
+    text = pod.metadata.annotations.get(JOURNAL)
     return None if text is None else decode(text)
 
 
-def open_journal(state: State, job: Job) -> tuple[JournalCarrier, Object] | None:
-    """Returns the object with the job's journal: its group, or the first of its pods that carries one."""
-    group = state.objects["PodGroup"].get(job.key)
-    if group is not None and JOURNAL in group.metadata.annotations:
-        return JournalCarrier(PodGroup, job.key, group.metadata.uid), group
-    carriers = [task for task in job.tasks.values() if JOURNAL in task.pod.metadata.annotations]
-    if not carriers:
-        return None
-    first = min(carriers, key=lambda task: task.key)
-    return JournalCarrier(Pod, first.key, first.pod.metadata.uid), first.pod
+def open_journal(job: Job) -> tuple[JournalCarrier, Journal] | None:
+    """Returns the latest open journal of the job's pods: one of its pods is pending."""
+    pending = [task for task in job.tasks.values() if task.status == Status.PENDING]
+    latest: tuple[float, str, JournalCarrier, Journal] | None = None
+    for task in job.tasks.values() if pending else ():
+        journal = journal_of(task.pod)
+        if journal is not None and any(journal.same(one.name, one.uid) for one in pending):
+            found = journal.at, task.key, JournalCarrier(task.key, task.pod.metadata.uid), journal
+            latest = found if latest is None or found[:2] > latest[:2] else latest
+    return latest[2:] if latest is not None else None
 
 
-def carrier_for(state: State, job: Job, first: Pod) -> JournalCarrier:
-    """Returns the carrier of a new journal of the job; `first` is a pod of the commit."""
-    group = state.objects["PodGroup"].get(job.key)
-    if group is not None:
-        return JournalCarrier(PodGroup, job.key, group.metadata.uid)
-    return JournalCarrier(Pod, key_of(first), first.metadata.uid)
-
-
-def annotation_patch(text: str | None, uid: str) -> dict[str, Any]:
-    """Returns the merge patch that writes the annotation, or (None) removes it."""
-    return {"metadata": {"uid": uid, "annotations": {JOURNAL: text}}}
+def removal(carrier: JournalCarrier) -> dict[str, Any]:
+    """Returns the merge patch that removes the journal; with the uid, because a pod can be recreated by its name."""
+    return {"metadata": {"uid": carrier.uid, "annotations": {JOURNAL: None}}}
 
 
 # --- recovery
 
 
 class RecoveryAction(Enum):
-    CLOSE = "close"  # remove the journal
+    CLOSE = "close"  # nothing is left to do; remove an open journal
     FINISH = "finish"  # bind the remaining pods as intended
     WAIT = "wait"  # leave the remaining pods to the next cycles
     UNDO = "undo"  # evict the bound pods
@@ -140,7 +138,7 @@ class Recovery(Struct, frozen=True):
     action: RecoveryAction
     tasks: tuple[Task, ...] = ()  # to bind (FINISH) or to evict (UNDO)
     journal: Journal | None = None
-    carrier: JournalCarrier | None = None  # of the journal; None: it is gone
+    carrier: JournalCarrier | None = None  # of the open journal
 
 
 def recover(state: State, group: str, tried: bool, since: float, now: float) -> Recovery:
@@ -149,13 +147,10 @@ def recover(state: State, group: str, tried: bool, since: float, now: float) -> 
     `tried`: FINISH was returned before; `since`: when this leader first saw the journal.
     """
     job = state.jobs.get(group)
-    found = open_journal(state, job) if job is not None else None
+    found = open_journal(job) if job is not None else None
     if found is None or job is None:
         return Recovery(RecoveryAction.CLOSE)
-    carrier, obj = found
-    journal = journal_of(obj)
-    if journal is None:
-        return Recovery(RecoveryAction.CLOSE, carrier=carrier)
+    carrier, journal = found
     tasks = [t for t in job.tasks.values() if journal.same(t.name, t.uid)]
     bound = [t for t in tasks if t.status in _BOUND]
     rest = [t for t in tasks if t.status == Status.PENDING]
@@ -163,12 +158,12 @@ def recover(state: State, group: str, tried: bool, since: float, now: float) -> 
     ended = job.count[Status.SUCCEEDED] or job.count[Status.FAILED]
     if not bound or job.ready >= job.min_available or ended:
         return Recovery(RecoveryAction.CLOSE, carrier=carrier)
-    if rest and not tried and _have_capacity(state, rest, journal):
+    if not tried and _have_capacity(state, rest, journal):
         return Recovery(RecoveryAction.FINISH, tuple(sorted(rest, key=lambda t: t.key)), journal)
     if now - max(since, journal.at) < RECOVERY_GRACE_S:
         return Recovery(RecoveryAction.WAIT)
     # The pod that carries the journal is evicted last: as long as it exists, the next leader knows what to undo.
-    others = [t for t in bound if t.key != carrier.pod]
+    others = [t for t in bound if t.key != carrier.key]
     return Recovery(RecoveryAction.UNDO, tuple(sorted(others or bound, key=lambda t: t.key)), journal)
 
 

@@ -24,6 +24,7 @@ from muster.scheduler.inbox import Message, Observed
 from muster.scheduler.metrics import Metrics
 from muster.scheduler.queueing_hints import Hint
 from muster.scheduler.status_writer import StatusWriter
+from muster.store import Change
 
 T = TypeVar("T")
 
@@ -31,8 +32,9 @@ T = TypeVar("T")
 # in a stream of new pods the cycles take a third of the time at most, the rest is for watches and bindings. A pod that
 # comes alone does not wait.
 MIN_GAP_S, MAX_GAP_S, GAP_PER_CYCLE = 0.1, 1.0, 2.0
-# After a cycle that binds this many pods more are probably on their way: fewer cycles take less CPU time.
-BURST_PODS, BURST_GAP_S = 10, 0.25
+# After a cycle that binds this many pods more are probably on their way: fewer cycles take less CPU time. When no new
+# pod has come for a moment, they have all arrived.
+BURST_PODS, BURST_GAP_S, QUIET_S = 10, 0.25, 0.05
 # A cycle that decides little for its cost shows that the pending pods cannot be served yet. Events that do not change
 # that (pods that start, statuses) come in large numbers, and the next cycle considers them together.
 GAP_PER_IDLE_CYCLE = 8.0
@@ -52,7 +54,8 @@ class Loop:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="cycle")
         self._changed = asyncio.Event()
         self._due: float | None = None
-        self._gap = MIN_GAP_S
+        self._gap = self._burst_gap = MIN_GAP_S  # at least, and while new pods come
+        self._new_pod_at = 0.0  # monotonic: when the watch showed the latest new pod
         self._began: float | None = None  # when the running cycle began
         self.garbage_collection = GarbageCollection()
         self.loaded = False
@@ -120,7 +123,7 @@ class Loop:
                     if not decision.bound:
                         self.garbage_collection.collect_if_due()
                 self._due = _earlier(self._due, due)
-                await asyncio.sleep(self._gap)
+                await self._pause()
         finally:
             follow.cancel()
             lag.cancel()
@@ -134,6 +137,13 @@ class Loop:
         except TimeoutError:
             return
 
+    async def _pause(self) -> None:
+        """Waits for the gap between two cycles."""
+        end = time.monotonic() + self._burst_gap
+        await asyncio.sleep(self._gap)
+        while (now := time.monotonic()) < (until := min(end, self._new_pod_at + QUIET_S)):
+            await asyncio.sleep(until - now)
+
     def _cycle_if_due(self, due: float | None) -> tuple[Decision | None, float | None]:
         """Applies messages and runs a cycle if it is time, in the cycle thread; returns when the next cycle is due."""
         hint = self._decider.apply_messages()
@@ -143,8 +153,8 @@ class Loop:
             cost = time.thread_time() - begin
             decided = decision.bound + sum(len(commit.victims) for commit in decision.commits.evictions)
             per_cycle = GAP_PER_CYCLE if cost <= decided * COST_PER_DECISION_S else GAP_PER_IDLE_CYCLE
-            least = BURST_GAP_S if decision.bound >= BURST_PODS else MIN_GAP_S
-            self._gap = min(max(cost * per_cycle, least), MAX_GAP_S)
+            self._gap = min(max(cost * per_cycle, MIN_GAP_S), MAX_GAP_S)
+            self._burst_gap = max(self._gap, BURST_GAP_S if decision.bound >= BURST_PODS else 0.0)
             return decision, decision.due
         return None, _earlier(due, time.monotonic() + FOLLOW_UP_DELAY_S) if hint is Hint.SCHEDULE_SOON else due
 
@@ -153,8 +163,8 @@ class Loop:
         writer.drop(binding.key for commit in decision.commits.bindings for binding in commit.bindings)
         binder.start(decision.commits)
         writer.write(decision.status_patches)
-        for carrier in decision.finished_journals:
-            binder.close_journal(carrier)
+        for carrier in decision.closed_journals:
+            binder.remove_journal(carrier)
         binder.poll(decision.overdue)
 
     async def _follow(self, stream: Stream) -> None:
@@ -164,6 +174,8 @@ class Loop:
 
     def _take(self, stream: Stream) -> None:
         for delta in stream.take():
+            if delta.change is Change.ADDED and delta.kind == "Pod":
+                self._new_pod_at = time.monotonic()
             self.put(Observed(delta.kind, delta.key, delta.new))
 
     async def _watch_lag(self) -> None:

@@ -57,12 +57,15 @@ class Metrics:
         self.decisions = counter("muster_decisions", "Pods that cycles have placed")
         self.binds = counter("muster_binds", "Bindings that the API server accepted")
         self.bind_failures = counter("muster_bind_failures", "Bindings that failed")
-        self.bind_seconds = histogram("muster_bind_seconds", "One binding, including its volumes", buckets=_SECONDS)
+        self.bind_seconds = histogram(
+            "muster_bind_seconds", "One binding, including its volumes and the first binding of its gang",
+            buckets=_SECONDS,
+        )  # fmt: skip
         self.cycle_seconds = histogram("muster_cycle_seconds", "One cycle without API calls", buckets=_SECONDS)
         self.evictions = counter("muster_evictions", "Pods evicted for others")
         self.evictions_refused = counter("muster_evictions_refused", "Evictions the API server refused")
         self.status_failures = counter("muster_status_write_failures", "Statuses that could not be written")
-        self.journals_closed = counter("muster_gang_commits_finished", "Gangs whose bindings were all accepted")
+        self.gang_commits = counter("muster_gang_commits_finished", "Gangs whose bindings were all accepted")
         self.repairs = counter("muster_gang_repairs", "Interrupted gang commits, by recovery action", ["way"])
         self.rejections = counter("muster_kubelet_rejections", "Pods rejected by their kubelet", ["reason"])
         self.drift = gauge("muster_cache_drift", "Node accounts that the last recount found wrong; 0 without a bug")

@@ -187,8 +187,9 @@ class SchedulerService(Component):
             binder = Binder(
                 writes, loop.put, recorder.record, metrics,
                 observe=informers.observe, volume_timeout_s=settings.volume_patience,
+                at_once=settings.binds_in_flight,
             )  # fmt: skip
-            recorder.busy = lambda: binder.in_flight > 0
+            recorder.busy = lambda: binder.sending > 0
             tasks = [asyncio.create_task(recorder.run()), asyncio.create_task(writer.run())]
             try:
                 await self._fence(client, informers)

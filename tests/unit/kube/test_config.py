@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import stat
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -125,6 +127,31 @@ def test_a_key_with_a_password_asks_nobody(tmp_path: Path) -> None:
     (tmp_path / "key").write_bytes(secret)
     with pytest.raises(NoAccess, match="client key is encrypted"):
         load(kubeconfig(tmp_path, f"client-certificate: {certificate}, client-key: key"))
+
+
+def test_the_authority_of_a_client_certificate_is_not_sent(tmp_path: Path) -> None:
+    from live.certificates import Authority
+
+    authority = Authority(tmp_path / "pki")
+    authority.server("server")
+    certificate, key = authority.client("me", "us")
+    trusted = tmp_path / "pki" / "ca.crt"
+    user = f"client-certificate: {certificate}, client-key: {key}"
+    access = load(kubeconfig(tmp_path, user, f", certificate-authority: {trusted}"))
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=trusted)
+    server.load_cert_chain(tmp_path / "pki" / "server.crt", tmp_path / "pki" / "server.key")
+    server.verify_mode = ssl.CERT_REQUIRED
+    assert access.tls is not None
+    to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = [
+        access.tls.wrap_bio(to_client, to_server, server_hostname="localhost"),
+        server.wrap_bio(to_server, to_client, server_side=True),
+    ]
+    for end in ends * 3:
+        with suppress(ssl.SSLWantReadError):
+            end.do_handshake()
+    sent = ends[1]._sslobj.get_unverified_chain()  # type: ignore[attr-defined]  # public since Python 3.13
+    assert {dict(pair[0] for pair in one.get_info()["subject"])["commonName"] for one in sent} == {"me"}
 
 
 def test_of_several_files_the_first_context_and_the_first_of_a_name_count(

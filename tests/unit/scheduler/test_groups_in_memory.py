@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from builders.manifests import node, queue
 from builders.node_groups import thing
-from builders.scheduler_objects import EVICTS, bound, cluster_of, waiting
-from fakes.stepped_scheduler import KillAt, Leader
+from builders.scheduler_objects import EVICTS, bound, cluster_of, open_journals, waiting
+from fakes.stepped_scheduler import Faults, KillAt, Leader
 from muster.cluster.embedded import EmbeddedCluster
 from muster.groupctl.controllers.podgroups import PodGroupController
 from muster.model.batch import ReplicaSet
@@ -18,8 +18,9 @@ from muster.model.core import Node, Pod
 from muster.model.meta import Object, OwnerReference
 from muster.model.scheduling import PodGroup
 from muster.scheduler.inbox import Observed
-from muster.scheduler.journal import JOURNAL, RECOVERY_GRACE_S
+from muster.scheduler.journal import RECOVERY_GRACE_S, journal_of
 from muster.scheduler.status import PodStatusPatch
+from muster.store import errors
 from muster.workloads import MIN_MEMBER
 
 SIZE = 5
@@ -40,37 +41,55 @@ def five_pods() -> EmbeddedCluster:
     return cluster_of(queue("default"), *(node(f"n{i}", cpu="2") for i in range(3)), replica_set())
 
 
-def no_journal(cluster: EmbeddedCluster) -> bool:
-    return not any(JOURNAL in pod.metadata.annotations for pod in cluster.store.of(Pod).values())
+def no_open_journal(cluster: EmbeddedCluster) -> bool:
+    return not open_journals(cluster.store.of(Pod).values())
 
 
-def test_one_of_its_pods_carries_the_journal_while_it_is_bound() -> None:
+def test_the_first_binding_writes_the_journal_and_nobody_removes_it() -> None:
     async def run() -> None:
         cluster = five_pods()
         leader = Leader(cluster)
         await leader.turn()
         first = min(cluster.store.of(Pod))
-        calls = [call for call in leader.calls.made if call[0] in ("patch", "bind")]
-        assert calls[0] == calls[-1] == ("patch", first)
-        assert [verb for verb, _ in calls[1:-1]] == ["bind"] * SIZE
+        assert leader.calls.made[0] == ("bind", first)
+        assert [verb for verb, _ in leader.calls.made[:SIZE]] == ["bind"] * SIZE
+        journal = journal_of(cluster.store.get(Pod, first))
+        assert journal is not None and {name: entry.node for name, entry in journal.pods.items()} == bound(cluster)
         leader.watch()
-        await leader.settle(2)
-        assert len(bound(cluster)) == SIZE and no_journal(cluster)
+        await leader.settle(3)
+        assert len(bound(cluster)) == SIZE and no_open_journal(cluster)
+        assert not any(verb == "patch" for verb, _ in leader.calls.made)
         leader.assert_exact()
 
     asyncio.run(run())
 
 
-def test_a_journal_is_closed_once_however_late_the_watch_is() -> None:
+def test_a_journal_is_not_taken_for_open_however_late_the_watch_is() -> None:
     async def run() -> None:
         cluster = five_pods()
         leader = Leader(cluster)
         await leader.turn()
-        closed = leader.calls.made.count(("patch", min(cluster.store.of(Pod))))
-        leader.watch(at_most=1)  # the journal was written
+        leader.watch(at_most=1)  # the pod with the journal is bound
         decision = await leader.turn()
-        assert (closed, decision.finished_journals) == (2, [])
+        assert decision.closed_journals == [] and not decision.commits.bindings
         leader.watch()
+        leader.assert_exact()
+
+    asyncio.run(run())
+
+
+def test_if_the_first_binding_is_refused_no_other_pod_is_bound() -> None:
+    class FirstRefused(Faults):
+        def before(self, number: int, verb: str, key: str) -> Exception | None:
+            return errors.Forbidden("bind", "no", code=403) if number == 0 else None
+
+    async def run() -> None:
+        cluster = five_pods()
+        leader = Leader(cluster, faults=FirstRefused())
+        await leader.turn()
+        assert bound(cluster) == {} and [verb for verb, _ in leader.calls.made].count("bind") == 1
+        await leader.settle(90)
+        assert len(bound(cluster)) == SIZE and no_open_journal(cluster)
         leader.assert_exact()
 
     asyncio.run(run())
@@ -81,13 +100,13 @@ def test_a_gang_that_does_not_fit_is_not_begun() -> None:
         cluster = cluster_of(queue("default"), node("n0", cpu="4"), replica_set())
         leader = Leader(cluster)
         await leader.settle(3)
-        assert bound(cluster) == {} and no_journal(cluster)
+        assert bound(cluster) == {} and no_open_journal(cluster)
 
     asyncio.run(run())
 
 
 @pytest.mark.parametrize("sent", [False, True], ids=["unsent", "answer lost"])
-@pytest.mark.parametrize("number", range(SIZE + 2))
+@pytest.mark.parametrize("number", range(SIZE))
 @pytest.mark.parametrize("written", [False, True], ids=["in memory", "then written"])
 def test_killed_at_any_call_the_next_leader_completes_the_gang(written: bool, number: int, sent: bool) -> None:
     async def run() -> None:
@@ -101,7 +120,7 @@ def test_killed_at_any_call_the_next_leader_completes_the_gang(written: bool, nu
             assert len(cluster.store.of(PodGroup)) == 1
         second = Leader(cluster, holder="second")
         await second.settle()
-        assert len(bound(cluster)) == SIZE and no_journal(cluster)
+        assert len(bound(cluster)) == SIZE and no_open_journal(cluster)
         second.assert_exact()
 
     asyncio.run(run())
@@ -111,7 +130,7 @@ def test_killed_at_any_call_the_next_leader_completes_the_gang(written: bool, nu
 def test_killed_at_any_call_of_undoing_it_the_next_leader_undoes_the_rest(number: int) -> None:
     async def run() -> None:
         cluster = five_pods()
-        killed = Leader(cluster, EVICTS, KillAt(3, sent=True))
+        killed = Leader(cluster, EVICTS, KillAt(2, sent=True))
         await killed.settle(3)
         assert len(bound(cluster)) == 3
         for one in list(cluster.store.of(Node).values()):
@@ -128,7 +147,7 @@ def test_killed_at_any_call_of_undoing_it_the_next_leader_undoes_the_rest(number
         cluster.advance(cluster.clock.now() + RECOVERY_GRACE_S + 1)
         fourth.watch()
         await fourth.settle(8)
-        assert bound(cluster) == {} and no_journal(cluster)
+        assert bound(cluster) == {} and no_open_journal(cluster)
 
     asyncio.run(run())
 

@@ -11,19 +11,24 @@ from msgspec.structs import replace
 from builders.manifests import node, queue, typed
 from builders.scheduler_objects import EVICTS, bound, cluster_of, waiting
 from builders.small_cluster import pod_group
-from fakes.stepped_scheduler import Leader, assert_gangs_whole
+from fakes.stepped_scheduler import Faults, Leader, assert_gangs_whole
 from muster.cluster.embedded import EmbeddedCluster
 from muster.model.core import Pod
 from muster.model.scheduling import PodGroup
 from muster.scheduler.journal import JOURNAL, RECOVERY_GRACE_S, Entry, Journal, TooLarge, decode, encode, journal_of
+from muster.store import errors
 
 
 def begun(*, bound_pods: int, free: str = "8", at: float = 990.0) -> EmbeddedCluster:
-    """A gang of three of which some were bound when the leader died; n2 has that much cpu by now."""
+    """A gang of three of which some were bound when the leader died; n2 has that much cpu by now.
+
+    The first pod has the journal, also if it is not bound.
+    """
     names = [f"gang-x-{i}" for i in range(3)]
     entries = {name: Entry("n1" if i < 1 else "n2", f"uid-{name}"[:8]) for i, name in enumerate(names)}
-    group = pod_group("gang", members=3, annotations={JOURNAL: encode(Journal(holder="dead", at=at, pods=entries))})
+    group = pod_group("gang", members=3)
     pods = [waiting(name, "gang", entries[name].node if i < bound_pods else "") for i, name in enumerate(names)]
+    pods[0].metadata.annotations[JOURNAL] = encode(Journal(holder="dead", at=at, pods=entries))
     return cluster_of(queue("default"), node("n1", cpu="1"), node("n2", cpu=free), group, *pods)
 
 
@@ -44,7 +49,51 @@ def test_without_a_bound_pod_only_the_journal_is_removed() -> None:
         cluster = begun(bound_pods=0)
         leader = Leader(cluster, holder="new")
         decision = leader.decide()
-        assert [(place.kind, place.key) for place in decision.finished_journals] == [(PodGroup, "d/gang")]
+        assert [carrier.key for carrier in decision.closed_journals] == ["d/gang-x-0"]
+
+    asyncio.run(run())
+
+
+class FirstPatchFails(Faults):
+    def __init__(self) -> None:
+        self.failed = False
+
+    def before(self, number: int, verb: str, key: str) -> Exception | None:
+        if verb != "patch" or self.failed:
+            return None
+        self.failed = True
+        return errors.ServerFault("patch", "busy", code=500)
+
+
+@pytest.mark.parametrize("faults", [Faults(), FirstPatchFails()], ids=["removed", "not at first"])
+def test_the_journal_of_a_gang_that_has_its_minimum_is_removed_while_a_pod_of_it_waits(faults: Faults) -> None:
+    """Later, when the gang has lost a pod, it would be taken for a commit that was interrupted."""
+
+    async def run() -> None:
+        cluster = begun(bound_pods=2, free="0")
+        group = cluster.store.get(PodGroup, "d/gang")
+        cluster.store.write(replace(group, spec=replace(group.spec, min_member=2)))
+        leader = Leader(cluster, faults=faults, holder="new")
+        await leader.settle(3)
+        assert JOURNAL not in cluster.store.get(Pod, "d/gang-x-0").metadata.annotations
+        assert bound(cluster) == {"gang-x-0": "n1", "gang-x-1": "n2"}
+
+    asyncio.run(run())
+
+
+def test_of_two_open_journals_the_later_one_counts() -> None:
+    async def run() -> None:
+        cluster = begun(bound_pods=2, at=980.0)
+        cluster.store.create(typed(node("n3", cpu="4")))
+        second = cluster.store.get(Pod, "d/gang-x-1")
+        entries = {f"gang-x-{i}": Entry(on, f"uid-gang-x-{i}"[:8]) for i, on in enumerate(("n1", "n2", "n3"))}
+        text = encode(Journal(holder="next", at=990.0, pods=entries))
+        meta = replace(second.metadata, annotations={**second.metadata.annotations, JOURNAL: text})
+        cluster.store.write(replace(second, metadata=meta))
+        leader = Leader(cluster, holder="new")
+        await leader.settle(3)
+        assert bound(cluster) == {"gang-x-0": "n1", "gang-x-1": "n2", "gang-x-2": "n3"}
+        assert_gangs_whole(cluster)
 
     asyncio.run(run())
 
@@ -106,7 +155,17 @@ def test_a_journal_that_is_too_large_is_refused_before_anything_is_bound() -> No
         encode(Journal(holder="me", at=1.0, pods=pods))
 
 
+def test_a_journal_that_does_not_fit_beside_the_annotations_of_its_pod_is_refused() -> None:
+    """The API server does not check the annotations of a binding, but it refuses every later change of the pod."""
+    journal = Journal(holder="me", at=1.0, pods={f"p{i}": Entry(f"n{i}", "u") for i in range(1000)})
+    taken = 256 * 1024 - len(JOURNAL) - len(encode(journal))
+    assert encode(journal, {"a": "x" * (taken - 1), JOURNAL: "of an earlier commit"})
+    with pytest.raises(TooLarge, match="more than"):
+        encode(journal, {"a": "x" * taken})
+
+
 def test_an_annotation_of_another_program_is_not_a_journal() -> None:
     assert decode("yes") is None and decode('{"pods": 3}') is None and decode("z:!!") is None
-    group = pod_group("g", annotations={JOURNAL: "nonsense"})
-    assert isinstance(group, PodGroup) and journal_of(group) is None
+    pod = waiting("p")
+    pod.metadata.annotations[JOURNAL] = "nonsense"
+    assert journal_of(pod) is None

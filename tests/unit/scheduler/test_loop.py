@@ -9,6 +9,7 @@ import pytest
 
 from builders.manifests import node, queue, typed
 from builders.scheduler_objects import cluster_of, waiting
+from muster.kube.informer import Delta
 from muster.kube.informers import Stream
 from muster.model.core import Pod
 from muster.model.meta import Object
@@ -19,6 +20,7 @@ from muster.scheduler.configuration import read_config
 from muster.scheduler.decider import Decider
 from muster.scheduler.loop import Loop
 from muster.scheduler.metrics import Metrics
+from muster.store import Change
 
 PENDING = 20_000
 
@@ -27,7 +29,7 @@ class NoBinder:
     def start(self, commits: Commits) -> None:
         pass
 
-    def close_journal(self, place: object) -> None:
+    def remove_journal(self, place: object) -> None:
         pass
 
     def poll(self, pods: dict[str, str]) -> None:
@@ -106,11 +108,44 @@ def test_a_cycle_runs_for_a_new_pod_but_not_for_irrelevant_changes(monkeypatch: 
     asyncio.run(run())
 
 
-def push(stream: Stream, pod: Pod) -> None:
-    from muster.kube.informer import Delta
-    from muster.store import Change
+@pytest.mark.parametrize("more_come", [True, False])
+def test_cycles_of_a_burst_are_further_apart_while_new_pods_come(
+    more_come: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("muster.scheduler.loop.BURST_GAP_S", 3.0)
+    monkeypatch.setattr("muster.scheduler.loop.QUIET_S", 0.8)
+    cluster = cluster_of(queue("default"), node("n1", cpu="999"))
 
-    stream.push(Delta(Change.MODIFIED, "Pod", f"d/{pod.metadata.name}", None, pod))
+    async def run() -> None:
+        loop, decider = made({})
+        await loop.load(cluster.store.everything())
+        stream = Stream(frozenset(), {})
+        running = asyncio.create_task(loop.run(stream, NoBinder(), NoWriter()))  # type: ignore[arg-type]
+        try:
+            await _until(lambda: loop.cycles >= 1)
+            for i in range(20):
+                push(stream, waiting(f"first-{i}"), Change.ADDED)
+            await _until(lambda: "d/first-19" in decider.cache.assumed)
+            begin = time.monotonic()
+            push(stream, waiting("late"), Change.ADDED)
+            number = 0
+            while "d/late" not in decider.cache.assumed:
+                assert time.monotonic() < begin + 10
+                await asyncio.sleep(0.02)
+                if more_come:
+                    number += 1
+                    push(stream, waiting(f"more-{number}"), Change.ADDED)
+            took = time.monotonic() - begin
+            assert took > 2.0 if more_come else took < 2.0
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(run())
+
+
+def push(stream: Stream, pod: Pod, change: Change = Change.MODIFIED) -> None:
+    stream.push(Delta(change, "Pod", f"d/{pod.metadata.name}", None, pod))
 
 
 async def _until(asked: object, seconds: float = 10.0) -> None:

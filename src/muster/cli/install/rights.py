@@ -70,8 +70,7 @@ SCHEDULER: tuple[Right, ...] = (
     Right(_CORE, ("pods/status",), ("patch",)),
     # The selected node of a claim; the claim of a volume.
     Right(_CORE, ("persistentvolumeclaims", "persistentvolumes"), ("patch",)),
-    # The journal of a gang's binds is an annotation of its PodGroup.
-    Right(_VOLCANO, ("podgroups", "podgroups/status", "queues/status"), ("patch",)),
+    Right(_VOLCANO, ("podgroups/status", "queues/status"), ("patch",)),
     # The conditions of Kubernetes' own groups.
     Right("scheduling.k8s.io", ("podgroups/status", "compositepodgroups/status"), ("patch",)),
     _EVENTS,
