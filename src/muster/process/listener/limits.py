@@ -2,6 +2,7 @@
 
 At a limit the connection that has waited for its client longest is closed: first those of unauthenticated clients,
 never one whose request is being answered. A slow or silent client therefore cannot exclude one that sends at once.
+A connection that is being closed counts as free before its thread has ended: no second one is closed in its place.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ class Load:
         """Counts a connection; False if there are too many: then one is closed if possible. Call again."""
         with self._lock:
             if len(self._open) >= self.limits.connections:
-                self._close_one(lambda one: True)
+                if len(self._open) - len(self._aborted()) >= self.limits.connections:
+                    self._close_one(lambda one: True)
                 return False
             connection.since = self._now()
             self._open[connection] = None
@@ -79,7 +81,9 @@ class Load:
         again."""
         with self._lock:
             if self.body_bytes + size > self.limits.body_bytes:
-                self._close_one(lambda one: one.body_bytes > 0 and one is not connection)
+                freed = sum(one.body_bytes for one in self._aborted())
+                if self.body_bytes - freed + size > self.limits.body_bytes:
+                    self._close_one(lambda one: one.body_bytes > 0 and one is not connection)
                 return False
             self.body_bytes += size
             connection.body_bytes += size
@@ -105,6 +109,10 @@ class Load:
             for one in self._open:
                 if not one.answering:
                     one.abort()
+
+    def _aborted(self) -> list[Connection]:
+        """Returns the connections that were closed at a limit and whose threads have not ended yet."""
+        return [one for one in self._open if one.aborted and not one.answering]
 
     def _release(self, connection: Connection) -> None:
         self.body_bytes -= connection.body_bytes

@@ -51,23 +51,39 @@ def test_one_that_is_being_answered_or_has_just_come_is_not_closed(clock: Clock)
 
 def test_an_authenticated_one_that_is_idle_is_closed_only_if_there_is_no_other(clock: Clock) -> None:
     load, closed = Load(Limits(connections=2), clock), list[str]()
-    opened(load, closed, "first", authenticated=True)
+    first = opened(load, closed, "first", authenticated=True)
     clock.now = 1.0
     opened(load, closed, "second", authenticated=True)
     clock.now = 2.0
-    for _ in range(2):
-        assert not load.open(Connection(lambda: None))
-    assert closed == ["first", "second"], "each only once"
+    for _ in range(3):
+        assert not load.open(Connection(lambda: None)) and closed == ["first"], "its thread has not ended yet"
+    load.close(first)
+    opened(load, closed, "third")
+    assert not load.open(Connection(lambda: None)) and closed == ["first", "second"], "the third has just come"
+
+
+def test_one_that_is_closed_but_answers_first_does_not_count_as_free(clock: Clock) -> None:
+    load, closed = Load(Limits(body_bytes=100), clock), list[str]()
+    complete, stalled, new = (opened(load, closed, name) for name in ("complete", "stalled", "new"))
+    assert load.take(complete, 60) and load.take(stalled, 30)
+    clock.now = 1.0
+    load.began(new)
+    assert not load.take(new, 30) and closed == ["complete"]
+    load.received(complete)  # its last byte had come before it was closed
+    assert not load.take(new, 30) and closed == ["complete", "stalled"]
 
 
 def test_bytes_are_counted_until_the_answer_and_the_oldest_gives_way(clock: Clock) -> None:
     load, closed = Load(Limits(body_bytes=100), clock), list[str]()
     stalled, new = opened(load, closed, "stalled"), opened(load, closed, "new")
-    assert load.take(stalled, 80)
+    second = opened(load, closed, "second")
+    assert load.take(stalled, 60) and load.take(second, 30)
     clock.now = 1.0
     load.began(new)
-    assert not load.take(new, 30) and closed == ["stalled"]
+    for _ in range(3):
+        assert not load.take(new, 30) and closed == ["stalled"], "one is enough, and its thread has not ended yet"
     load.close(stalled)
+    load.close(second)
     assert load.take(new, 30) and load.body_bytes == 30
     load.answered(new)
     assert load.body_bytes == 0
