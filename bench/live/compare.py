@@ -2,6 +2,9 @@
 
 Pods are created by a process of their own while the scheduler runs; the time is from the first creation (of a group,
 where there are gangs) to the last binding. CPU seconds are those of that time, peak memory of the process's life.
+
+Each scheduler calls as its installation does: muster with the token of its ServiceAccount and the rights of
+`muster manifests`, kube-scheduler with the client certificate of its user.
 """
 
 from __future__ import annotations
@@ -36,6 +39,7 @@ from scene import (
 from wire import Endpoint, endpoint_of, post_all
 
 from builders.manifests import group
+from live.accounts import account_in
 from live.api import Plain, until
 from live.controlplane import ControlPlane
 from live.muster_process import Scheduler, muster_pod
@@ -82,7 +86,7 @@ class Ceiling(NamedTuple):
 
 @contextmanager
 def muster_runs(plane: ControlPlane, nodes: int) -> Iterator[Running]:
-    with Scheduler(plane.kubeconfig, "-v", "0") as scheduler:
+    with Scheduler(account_in(plane, NAMESPACE, "scheduler"), "-v", "0") as scheduler:
         yield Running(scheduler.pid, scheduler.api_calls)
 
 
@@ -97,7 +101,10 @@ def kube_scheduler_runs(plane: ControlPlane, nodes: int) -> Iterator[Running]:
 def _raw(events: bool, gang: int) -> Run:
     @contextmanager
     def run(plane: ControlPlane, nodes: int) -> Iterator[Running]:
-        with raw(endpoint_of(plane), nodes, events, gang) as pid:
+        # Who calls is part of what a call costs: it has muster's account.
+        account_in(plane, NAMESPACE, "scheduler")
+        token = plane.api.token_of(NAMESPACE, "muster-scheduler")
+        with raw(endpoint_of(plane)._replace(token=token), nodes, events, gang) as pid:
             yield Running(pid)
 
     return run

@@ -2,7 +2,7 @@
 
 `bind` sends a binding per pod. `same` sends what muster sends: a binding and an event per pod or, where the pods are in
 gangs, once all pods of a gang are there: its phase, the binding with the journal, the other bindings, its status, and
-two events. Bindings go at most 64 at a time, events at most 8, and 1 while bindings are under way, as muster's do.
+two events. At most 64 bindings and 8 events are sent at a time; events wait while bindings are under way, as muster's do.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import multiprocessing
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -21,11 +22,12 @@ from scene import EVENTS, GROUPS, NAMESPACE, PODS, node_name
 from wire import PATCH, Endpoint, Wire
 
 from muster.kube.events import AT_ONCE as EVENTS_AT_ONCE
-from muster.kube.events import AT_ONCE_WHILE_BUSY as EVENTS_WHILE_BINDING
+from muster.kube.events import BUSY_CHECK_S, BUSY_WAIT_S
 
 GROUP = "scheduling.k8s.io/group-name"
 JOURNAL = "raw.muster.test/commit"
 _AT_ONCE = 64
+_BURST_END_S = 0.5  # muster's cycles in a burst are half as far apart
 
 
 class _Meta(msgspec.Struct, rename="camel"):
@@ -77,12 +79,13 @@ class _Client:
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._event_queue: asyncio.Queue[tuple[str, str, str, str]] = asyncio.Queue()  # kind, name, uid, message
         self._tasks: set[asyncio.Task[None]] = set()
-        self._count = self._events_sent = self._binding = 0
+        self._count = self._events_sent = 0
+        self._bound_at = 0.0
 
     async def run(self, endpoint: Endpoint, ready: Event) -> None:
         async with Wire(endpoint) as self._wire:
-            for number in range(EVENTS_AT_ONCE):
-                self._go(self._send_events(number))
+            for _ in range(EVENTS_AT_ONCE):
+                self._go(self._send_events())
             listed = msgspec.json.decode(await self._wire.get(PODS), type=_List)
             ready.set()
             decoder = msgspec.json.Decoder(_Seen)
@@ -121,10 +124,9 @@ class _Client:
             f'"annotations":{json.dumps(dict(annotations))}}},'
             f'"target":{{"apiVersion":"v1","kind":"Node","name":"{node}"}}}}'
         )
-        self._binding += 1
         async with self._slots:
             await self._wire.send("POST", f"{PODS}/{meta.name}/binding", body.encode())
-        self._binding -= 1
+        self._bound_at = time.monotonic()
 
     async def _bind_all(self, group: str, pods: list[_Meta]) -> None:
         nodes = [node_name((self._count + i) % self._nodes) for i in range(len(pods))]
@@ -144,11 +146,12 @@ class _Client:
         async with self._slots:
             await self._wire.send("PATCH", f"{GROUPS}/{group}/status", msgspec.json.encode(change), PATCH)
 
-    async def _send_events(self, number: int) -> None:
+    async def _send_events(self) -> None:
         while True:
-            while self._binding and number >= EVENTS_WHILE_BINDING:
-                await asyncio.sleep(0.02)
             kind, name, uid, message = await self._event_queue.get()
+            until = time.monotonic() + BUSY_WAIT_S / 2
+            while time.monotonic() < min(self._bound_at + _BURST_END_S, until):
+                await asyncio.sleep(BUSY_CHECK_S)
             self._events_sent += 1
             now = _now()
             await self._wire.send("POST", EVENTS, msgspec.json.encode({

@@ -11,7 +11,6 @@ import aiohttp
 import scene  # noqa: F401  (it says where the tests' modules are)
 
 from live.controlplane import ControlPlane
-from muster.kube.config import load_client_certificate
 
 PATCH = "application/merge-patch+json"
 
@@ -22,26 +21,18 @@ class Endpoint(NamedTuple):
     url: str
     ca: str
     token: str
-    # Who calls, as in the kubeconfig that the schedulers are given: the API server verifies it with each call. "": the
-    # token, which costs it next to nothing.
-    certificate: str
-    key: str
 
 
 def endpoint_of(plane: ControlPlane) -> Endpoint:
-    pki = plane.folder / "pki"
-    return Endpoint(plane.url, str(plane.ca), plane.token, str(pki / "admin.crt"), str(pki / "admin.key"))
+    """As the administrator."""
+    return Endpoint(plane.url, str(plane.ca), plane.token)
 
 
 class Wire:
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self._tls = ssl.create_default_context(cafile=endpoint.ca)
-        self._headers = {"Accept": "application/json"}
-        if endpoint.certificate:
-            load_client_certificate(self._tls, endpoint.certificate, endpoint.key)
-        else:
-            self._headers["Authorization"] = f"Bearer {endpoint.token}"
+        self._headers = {"Accept": "application/json", "Authorization": f"Bearer {endpoint.token}"}
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
@@ -82,5 +73,5 @@ async def post_all(endpoint: Endpoint, path: str, bodies: Iterable[bytes], at_on
         for body in left:
             await wire.send("POST", path, body)
 
-    async with Wire(endpoint._replace(certificate="")) as wire:
+    async with Wire(endpoint) as wire:
         await asyncio.gather(*(some(wire) for _ in range(at_once)))

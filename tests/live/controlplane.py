@@ -44,6 +44,7 @@ _NAMED = {
     f"{_FILES}/kube-scheduler.crt": "pki/kube-scheduler.crt", f"{_FILES}/kube-scheduler.key": "pki/kube-scheduler.key",
 }  # fmt: skip
 FORGED = "forged.log"
+_OF_KUBE_SCHEDULER = "kube-scheduler.kubeconfig"
 _DIES_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 _libc = ctypes.CDLL(None)
 
@@ -188,8 +189,10 @@ class ControlPlane:
         authority.client("kube-scheduler", "schedulers")
         certificate, key = authority.client("admin", "system:masters")
         (self.folder / "tokens.csv").write_text(f'{self.token},admin-token,u1,"system:masters"\n', encoding="utf-8")
-        user = f"client-certificate-data: {_base64(certificate)}, client-key-data: {_base64(key)}"
-        self.write_kubeconfig(self.kubeconfig, user)
+        self.write_kubeconfig(self.kubeconfig, _certificate_user(certificate, key))
+        # Its user, whose rights the API server grants by itself.
+        pair = authority.client("system-kube-scheduler", "schedulers", name="system:kube-scheduler")
+        self.write_kubeconfig(self.folder / _OF_KUBE_SCHEDULER, _certificate_user(*pair))
         # Only the user whom hostile requests claim to be is audited.
         rules = [{"level": "Metadata", "users": [ROOT]}, {"level": "None"}]
         policy = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules}
@@ -246,7 +249,7 @@ class ControlPlane:
     def _kube_scheduler(self) -> list[str]:
         text = (
             "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
-            "clientConnection: {kubeconfig: kubeconfig, qps: 1000, burst: 2000}\n"
+            f"clientConnection: {{kubeconfig: {_OF_KUBE_SCHEDULER}, qps: 1000, burst: 2000}}\n"
         )
         if self._extender:
             # The sample that users are given, but for the places it says to change.
@@ -255,13 +258,13 @@ class ControlPlane:
             address = {"https://10.96.0.100": self._extender, "http://127.0.0.1:8888": self._extender}
             for message, here in {**address, **self.named}.items():
                 text = text.replace(message, here)
-            text = text.replace("/etc/kubernetes/scheduler.conf", "kubeconfig\n  qps: 1000\n  burst: 2000")
+            text = text.replace("/etc/kubernetes/scheduler.conf", f"{_OF_KUBE_SCHEDULER}\n  qps: 1000\n  burst: 2000")
         text += "leaderElection: {leaderElect: false}\n"
         (self.folder / "kube-scheduler.yaml").write_text(text, encoding="utf-8")
         return [
             "--config=kube-scheduler.yaml", "--bind-address=127.0.0.1",
-            f"--secure-port={self._ports['kube-scheduler']}", "--authentication-kubeconfig=kubeconfig",
-            "--authorization-kubeconfig=kubeconfig", "--cert-dir=scheduler-certificates",
+            f"--secure-port={self._ports['kube-scheduler']}", f"--authentication-kubeconfig={_OF_KUBE_SCHEDULER}",
+            f"--authorization-kubeconfig={_OF_KUBE_SCHEDULER}", "--cert-dir=scheduler-certificates",
         ]  # fmt: skip
 
     def _kwok(self) -> list[str]:
@@ -297,6 +300,10 @@ def _answers(address: str) -> bool:
             return bool(answer.status == 200)
     except OSError:
         return False
+
+
+def _certificate_user(certificate: Path, key: Path) -> str:
+    return f"client-certificate-data: {_base64(certificate)}, client-key-data: {_base64(key)}"
 
 
 def _base64(path: Path) -> str:

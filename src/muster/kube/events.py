@@ -4,6 +4,7 @@ waits."""
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -23,8 +24,11 @@ BURST_EVENTS, REFILL_PER_S = 25.0, 1 / 300
 MERGE_WINDOW_S = 600.0
 MAX_REMEMBERED = 8192
 MAX_MESSAGE_CHARS = 1024
-# How many events are sent at a time, and how many while more important calls are under way.
-AT_ONCE, AT_ONCE_WHILE_BUSY = 8, 1
+AT_ONCE = 8
+# While more important calls are under way, events wait half of this time for their end. Then more and more of them are
+# sent at a time, until it is AT_ONCE at this age.
+BUSY_WAIT_S = 20.0
+BUSY_CHECK_S = 0.1
 
 
 class EventIdentity(NamedTuple):
@@ -40,6 +44,14 @@ class EventIdentity(NamedTuple):
     message: str
 
 
+class _Waiting(msgspec.Struct):
+    """How often something happened since the event was last sent, and when at first and at last."""
+
+    count: int
+    since: float
+    at: float
+
+
 class _Written(msgspec.Struct):
     name: str
     count: int
@@ -49,8 +61,7 @@ class _Written(msgspec.Struct):
 class Recorder:
     """Takes events at any time and sends them in the background. Run `run()` as a task; `close` sends what is left.
 
-    While `busy` returns true, the caller makes calls that matter more: few events are sent at a time then, and more of
-    them as more wait.
+    While `busy` returns true, the caller makes calls that matter more: events wait for their end, but not for long.
     """
 
     def __init__(
@@ -71,7 +82,7 @@ class Recorder:
         self._senders = 0
         self._waiting = waiting
         self._clock = clock
-        self._queue: OrderedDict[EventIdentity, int] = OrderedDict()  # how often it happened since it was last sent
+        self._queue: OrderedDict[EventIdentity, _Waiting] = OrderedDict()
         self._written: OrderedDict[EventIdentity, _Written] = OrderedDict()
         self._buckets: OrderedDict[tuple[str, str], tuple[float, float]] = OrderedDict()
         self._some = asyncio.Event()
@@ -83,23 +94,28 @@ class Recorder:
         if len(message) > MAX_MESSAGE_CHARS:
             message = message[: MAX_MESSAGE_CHARS - 1] + "…"
         note = EventIdentity(obj.api_version, obj.kind, meta.namespace, meta.name, meta.uid, severity, reason, message)
-        if note in self._queue:
-            self._queue[note] += 1
+        now = self._clock()
+        waiting = self._queue.get(note)
+        if waiting is not None:
+            waiting.count, waiting.at = waiting.count + 1, now
             return
-        if not self._allowed(note):
+        if not self._allowed(note, now):
             self.dropped += 1
             return
         if len(self._queue) >= self._waiting:
             self._queue.popitem(last=False)
             self.dropped += 1
-        self._queue[note] = 1
+        self._queue[note] = _Waiting(1, now, now)
         self._some.set()
 
     async def run(self) -> None:
         """Sends the recorded events until cancelled."""
         async with asyncio.TaskGroup() as group:
             while True:
-                await self._some.wait()
+                with suppress(TimeoutError):
+                    # `busy` ends without a sign.
+                    async with asyncio.timeout(BUSY_CHECK_S if self._queue else None):
+                        await self._some.wait()
                 self._some.clear()
                 for _ in range(min(self._most_senders() - self._senders, len(self._queue))):
                     self._senders += 1
@@ -117,9 +133,11 @@ class Recorder:
         self._queue.clear()
 
     def _most_senders(self) -> int:
-        if not self.busy():
+        if not self._queue or not self.busy():
             return AT_ONCE
-        return AT_ONCE_WHILE_BUSY + (AT_ONCE - AT_ONCE_WHILE_BUSY) * len(self._queue) // self._waiting
+        oldest = next(iter(self._queue.values()))
+        pressure = max((self._clock() - oldest.since) / BUSY_WAIT_S, len(self._queue) / self._waiting)
+        return math.ceil(AT_ONCE * min(max(2 * pressure - 1, 0), 1))
 
     async def _send_next(self) -> None:
         """Sends one event after the other, while there are any and this sender is not one too many."""
@@ -131,40 +149,40 @@ class Recorder:
         finally:
             self._senders -= 1
 
-    async def _send(self, note: EventIdentity, times: int) -> None:
+    async def _send(self, note: EventIdentity, waiting: _Waiting) -> None:
         now = self._clock()
         written = self._written.get(note)
         try:
             if (
                 written is not None
                 and now < written.at + MERGE_WINDOW_S
-                and await self._again(note, written, times, now)
+                and await self._again(note, written, waiting)
             ):
                 return
             name = self._name(note, now)
-            event = self._event(note, name, times, now)
+            event = self._event(note, name, waiting)
             with suppress(errors.AlreadyExists):  # the first answer was lost
                 await self._client.request("POST", _path(note), body=event, repeatable=True, tries=3)
-            self._remember(note, _Written(name, times, now))
+            self._remember(note, _Written(name, waiting.count, now))
             self.sent += 1
         except errors.ApiError:
             # A namespace that goes takes no events, a leader that is none may not write: nothing depends on them.
             self.dropped += 1
 
-    async def _again(self, note: EventIdentity, written: _Written, times: int, now: float) -> bool:
+    async def _again(self, note: EventIdentity, written: _Written, waiting: _Waiting) -> bool:
         """Increases the count of an event that the cluster has; False if it was deleted."""
-        merge = {"count": written.count + times, "lastTimestamp": timestamp(float(int(now)))}
+        count = written.count + waiting.count
+        merge = {"count": count, "lastTimestamp": _seconds(waiting.at)}
         path = f"{_path(note)}/{written.name}"
         try:
             await self._client.request("PATCH", path, body=merge, content_type=MERGE_PATCH, repeatable=True, tries=3)
         except errors.NotFound:
             return False
-        self._remember(note, _Written(written.name, written.count + times, now))
+        self._remember(note, _Written(written.name, count, waiting.at))
         self.sent += 1
         return True
 
-    def _event(self, note: EventIdentity, name: str, times: int, now: float) -> dict[str, Any]:
-        at = timestamp(float(int(now)))
+    def _event(self, note: EventIdentity, name: str, waiting: _Waiting) -> dict[str, Any]:
         about = {
             "apiVersion": note.api_version,
             "kind": note.kind,
@@ -180,9 +198,9 @@ class Recorder:
             "type": note.severity.value,
             "reason": note.reason,
             "message": note.message,
-            "count": times,
-            "firstTimestamp": at,
-            "lastTimestamp": at,
+            "count": waiting.count,
+            "firstTimestamp": _seconds(waiting.since),
+            "lastTimestamp": _seconds(waiting.at),
             "source": {"component": self._component},
             "reportingComponent": self._component,
             "reportingInstance": self._instance,
@@ -199,9 +217,8 @@ class Recorder:
         while len(self._written) > MAX_REMEMBERED:
             self._written.popitem(last=False)
 
-    def _allowed(self, note: EventIdentity) -> bool:
+    def _allowed(self, note: EventIdentity, now: float) -> bool:
         key = (note.kind, note.uid or f"{note.namespace}/{note.name}")
-        now = self._clock()
         left, since = self._buckets.pop(key, (BURST_EVENTS, now))
         left = min(BURST_EVENTS, left + max(now - since, 0.0) * REFILL_PER_S)
         allowed = left >= 1.0
@@ -209,6 +226,10 @@ class Recorder:
         while len(self._buckets) > MAX_REMEMBERED:
             self._buckets.popitem(last=False)
         return allowed
+
+
+def _seconds(at: float) -> str:
+    return timestamp(float(int(at)))
 
 
 def _never() -> bool:

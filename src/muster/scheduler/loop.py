@@ -56,6 +56,7 @@ class Loop:
         self._due: float | None = None
         self._gap = self._burst_gap = MIN_GAP_S  # at least, and while new pods come
         self._new_pod_at = 0.0  # monotonic: when the watch showed the latest new pod
+        self._burst_until = 0.0  # monotonic
         self._began: float | None = None  # when the running cycle began
         self.garbage_collection = GarbageCollection()
         self.loaded = False
@@ -70,6 +71,10 @@ class Loop:
         """Requests a cycle, whether or not anything has changed."""
         self._due = time.monotonic()
         self._changed.set()
+
+    def in_burst(self) -> bool:
+        """Tells whether many pods were bound a moment ago, so that the next cycle probably binds more."""
+        return time.monotonic() < self._burst_until
 
     def stuck(self) -> str:
         """Returns an empty text, or that the running cycle does not end."""
@@ -154,7 +159,10 @@ class Loop:
             decided = decision.bound + sum(len(commit.victims) for commit in decision.commits.evictions)
             per_cycle = GAP_PER_CYCLE if cost <= decided * COST_PER_DECISION_S else GAP_PER_IDLE_CYCLE
             self._gap = min(max(cost * per_cycle, MIN_GAP_S), MAX_GAP_S)
-            self._burst_gap = max(self._gap, BURST_GAP_S if decision.bound >= BURST_PODS else 0.0)
+            burst = decision.bound >= BURST_PODS
+            self._burst_gap = max(self._gap, BURST_GAP_S if burst else 0.0)
+            if burst:
+                self._burst_until = time.monotonic() + 2 * self._burst_gap
             return decision, decision.due
         return None, _earlier(due, time.monotonic() + FOLLOW_UP_DELAY_S) if hint is Hint.SCHEDULE_SOON else due
 

@@ -189,7 +189,7 @@ class SchedulerService(Component):
                 observe=informers.observe, volume_timeout_s=settings.volume_patience,
                 at_once=settings.binds_in_flight,
             )  # fmt: skip
-            recorder.busy = lambda: binder.sending > 0
+            recorder.busy = lambda: binder.sending > 0 or loop.in_burst()
             tasks = [asyncio.create_task(recorder.run()), asyncio.create_task(writer.run())]
             try:
                 await self._fence(client, informers)
