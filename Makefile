@@ -43,8 +43,8 @@ e2e: $(VENV)/.dev ## tests against a real control plane, which is built once fro
 	$(BIN)/pytest -q tests/live -m alone || result=1; \
 	exit $$result
 
-again: $(VENV)/.dev ## the tests against a real control plane that failed the last time
-	$(BIN)/pytest -q tests/live --last-failed
+again: $(VENV)/.dev ## the tests that failed the last time, one at a time
+	HYPOTHESIS_PROFILE=$(PROFILE) $(BIN)/pytest -q --last-failed --last-failed-no-failures none --ignore=tests/browser
 
 browser: $(VENV)/.browser ## tests of the pages in chromium (on the PATH); screenshots are in build/screenshots
 	$(BIN)/pytest -q tests/browser
