@@ -5,7 +5,7 @@ PROFILE ?= short
 VENV := .venv
 BIN := $(VENV)/bin
 # Folders whose modules import each other as scripts do.
-SCRIPTS := bench bench/live bench/groupctl bench/studies/fgd bench/studies/philly deploy
+SCRIPTS := bench bench/live bench/studies/fgd bench/studies/philly deploy
 # Tests start many processes; each is faster with the byte code that the first one wrote.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -55,7 +55,7 @@ release: $(VENV)/.dev ## wheel, sdist, SBOM and checksums of the last commit in 
 release-check: $(VENV)/.dev ## the release is reproducible, and its wheel runs on every supported Python that is found
 	$(BIN)/python deploy/release_check.py
 
-bench: $(VENV)/.made ## how fast it is, on this machine
+bench: $(VENV)/.live ## how fast it is, on this machine
 	$(BIN)/muster bench
 
 clean: ## forget the virtual environment and the tools' caches

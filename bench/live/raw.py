@@ -2,7 +2,8 @@
 
 `bind` sends a binding per pod. `same` sends what muster sends: a binding and an event per pod or, where the pods are in
 gangs, once all pods of a gang are there: its phase, the binding with the journal, the other bindings, its status, and
-two events. At most 64 bindings and 8 events are sent at a time, and events wait while bindings are under way (as muster's).
+two events. At most 64 bindings and 8 events are sent at a time. As muster's, the events wait while bindings are under
+way.
 """
 
 from __future__ import annotations

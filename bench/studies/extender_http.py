@@ -1,6 +1,6 @@
 """`python bench/studies/extender_http.py`: the extender behind muster's listener and behind aiohttp, for decision 0019.
 
-Both servers decide with the same `GroupScheduling` on the objects of `bench/groupctl/extender.py`. First, parallel
+Both servers decide with the same `GroupScheduling` on the objects of `muster bench extender`. First, parallel
 clients send /filter requests, and the latency is measured. Then clients that never finish their requests connect, and
 a well-behaved client sends one request.
 """
@@ -24,13 +24,11 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "groupctl"))
-import extender as load
-
 from muster.cluster.memory import MemoryStore, VirtualClock
 from muster.groupctl.extender.group_scheduling import GroupScheduling
 from muster.groupctl.extender.server import MAX_BODY_BYTES, ExtenderServer
 from muster.model.extender import ExtenderArgs, FilterResult, read_args
+from muster.sim.bench import extender as load
 
 SERVERS = ("listener", "aiohttp", "aiohttp-thread")
 ROUNDS, REQUESTS = 3, 480
@@ -56,7 +54,7 @@ def serve(name: str) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024))  # the usual limit of a container
     logging.disable()  # asyncio reports each connection that it cannot accept
     sys.setswitchinterval(0.0005)  # as groupctl.extender.service does
-    scheduling = _Released(MemoryStore(VirtualClock(0.0), load._objects()))
+    scheduling = _Released(MemoryStore(VirtualClock(0.0), load.cluster()))
     gc.collect()
     gc.freeze()
     if name == "listener":
@@ -107,7 +105,7 @@ def latency(port: int, clients: int, names: int) -> list[float]:
     def client(number: int) -> None:
         connection = load.Client(port)
         for i in range(REQUESTS // clients):
-            pod = {"metadata": load._pod(f"new-{number}-{i % 4}", "")["metadata"]}
+            pod = {"metadata": load.pod(f"new-{number}-{i % 4}", "")["metadata"]}
             _, seconds = connection.ask("filter", {"Pod": pod, "Nodes": None, "NodeNames": node_names})
             found.append(seconds)
         connection.close()
@@ -140,7 +138,7 @@ def under_attack(port: int, pid: int, kind: str) -> dict[str, object]:
     rss = next(int(line.split()[1]) // 1024 for line in status.splitlines() if line.startswith("VmRSS"))
     began = perf_counter()
     try:
-        load.Client(port).ask("filter", {"Pod": {"metadata": load._pod("good", "")["metadata"]}, "NodeNames": []})
+        load.Client(port).ask("filter", {"Pod": {"metadata": load.pod("good", "")["metadata"]}, "NodeNames": []})
         answered: object = round(1000 * (perf_counter() - began), 1)
     except OSError as fault:
         answered = f"no answer ({type(fault).__name__} after {perf_counter() - began:.0f} s)"

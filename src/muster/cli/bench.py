@@ -30,13 +30,15 @@ def bench(works: tuple[str, ...], runs: int, form: str, save: Path | None, verbo
     `muster bench scheduler-perf` runs cases of Kubernetes' own scheduler benchmark instead and prints how many times as
     many pods per second are decided as the published floors of Kubernetes 1.36 and 1.37 require.
     """
-    from muster.sim.bench.catalogue import UnknownWork, select
+    from muster.sim.bench.catalogue import MissingExtra, UnknownWork, select, without_packages
     from muster.sim.bench.record import measured, missed, plot
 
     try:
         chosen = select(works)
-    except UnknownWork as fault:
+    except (UnknownWork, MissingExtra) as fault:
         raise click.UsageError(str(fault)) from None
+    for name in () if works else sorted(without_packages()):
+        click.echo(f"{name} is not measured: it needs the extra `live` (pip install 'muster[live]')", err=True)
     found = []
     try:
         for i, work in enumerate(chosen, 1):

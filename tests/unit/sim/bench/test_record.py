@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from muster.cli import main
+from muster.sim.bench import catalogue
 from muster.sim.bench.catalogue import ALL_WORKS, UnknownWork, select
 from muster.sim.bench.measurement import calibration_s
 from muster.sim.bench.record import missed
@@ -39,6 +40,19 @@ def test_cases_are_chosen_by_number_with_their_variants() -> None:
 def test_an_unknown_case_is_refused() -> None:
     with pytest.raises(UnknownWork, match="no case 99"):
         select(["scheduler-perf", "99"])
+
+
+def test_without_the_live_extra_the_extender_is_left_out_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalogue, "find_spec", lambda _: None)
+    assert [one.name for one in ALL_WORKS if one not in select([])] == ["extender"]
+    found = CliRunner().invoke(main, ["bench", "extender"])
+    assert (found.exit_code, "extender needs the extra `live`: pip install 'muster[live]'" in found.stderr) == (2, True)
+
+
+def test_the_extender_answers_with_the_groups_that_need_pods() -> None:
+    found = CliRunner().invoke(main, ["bench", "extender", "--runs", "1", "-o", "json"])
+    (row,) = json.loads(found.stdout)
+    assert row["filter_p50_ms"] <= row["filter_p99_ms"] and row["pods_per_s"] > 0
 
 
 def test_a_case_is_compared_with_the_published_floors() -> None:

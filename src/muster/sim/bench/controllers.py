@@ -1,4 +1,4 @@
-"""`python bench/groupctl controllers`: the cost of node group management's controllers after a policy change, and idle.
+"""The cost of node group management's controllers after a policy change, and in an idle cluster.
 
 500 applications in 20 node groups, 20 pods each, in memory. Measured are the CPU seconds until the controllers have
 nothing more to do, and the number of writes in a cluster in which only nodes send heartbeats.
@@ -6,7 +6,8 @@ nothing more to do, and the number of writes in a cluster in which only nodes se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from time import process_time
 from typing import Any, Protocol
 
@@ -20,10 +21,9 @@ from muster.model.core import Node
 from muster.model.groups import OverridePolicy, PropagationPolicy
 from muster.model.kinds import decode
 from muster.model.meta import Object
+from muster.sim.bench.measurement import Figures
 
 APPS, GROUPS, NODES, REPLICAS = 500, 20, 200, 20
-FLOORS = {"propagation_cpu_s": 5.0, "override_cpu_s": 5.0, "writes_at_rest": 0.0}
-ABOUT = f"{APPS} applications, {GROUPS} groups, {APPS * REPLICAS} pods: CPU after a policy changed, writes at rest"
 _VERSION = f"{DOMAIN}/v1alpha1"
 
 
@@ -31,38 +31,56 @@ class _Controller(Protocol):
     def run(self) -> bool: ...
 
 
-def measure(apps: int = APPS) -> dict[str, float]:
-    """Runs once and returns the CPU seconds after each policy change, and the writes of an idle cluster."""
-    clock = VirtualClock(1_000.0)
-    store = MemoryStore(clock, _objects(apps))
-    evictions = EvictionQueue(store)
-    controllers: Sequence[_Controller] = (
-        NodeGroupController(store, labels=True),
-        PropagationPolicyController(store, evictions, deletion_cost=True),
-        OverridePolicyController(store, evictions),
-    )
-    begin = process_time()
-    _run_until_settled(controllers)
-    first = process_time() - begin
-    version = -1
-    while store.version != version:  # deletion costs are written in several steps
-        version = store.version
-        clock.advance(clock.now() + 60.0)
+@dataclass(frozen=True)
+class ControllersCost:
+    """`seconds` is the CPU time until nothing is left to do after the start."""
+
+    name: str
+    about: str
+    floors: Mapping[str, float]
+
+    def run(self) -> Figures:
+        clock = VirtualClock(1_000.0)
+        store = MemoryStore(clock, _objects())
+        evictions = EvictionQueue(store)
+        controllers: Sequence[_Controller] = (
+            NodeGroupController(store, labels=True),
+            PropagationPolicyController(store, evictions, deletion_cost=True),
+            OverridePolicyController(store, evictions),
+        )
+        begin = process_time()
         _run_until_settled(controllers)
-    before = store.version
-    for name in sorted(store.of(Node)):
-        store.patch(Node, name, {"metadata": {"annotations": {"heartbeat": "now"}}})
-    clock.advance(clock.now() + 3_600.0)
-    _run_until_settled(controllers)
-    writes = store.version - before - NODES
-    override = _cpu_seconds(controllers, lambda: store.patch(OverridePolicy, "default/op", {"spec": _rules("second")}))
-    propagation = _cpu_seconds(controllers, lambda: store.patch(PropagationPolicy, "default/pp", {"spec": _weights(2)}))
-    return {
-        "seconds": round(first, 4),
-        "propagation_cpu_s": round(propagation, 4),
-        "override_cpu_s": round(override, 4),
-        "writes_at_rest": float(writes),
-    }
+        first = process_time() - begin
+        version = -1
+        while store.version != version:  # deletion costs are written in several steps
+            version = store.version
+            clock.advance(clock.now() + 60.0)
+            _run_until_settled(controllers)
+        before = store.version
+        for name in sorted(store.of(Node)):
+            store.patch(Node, name, {"metadata": {"annotations": {"heartbeat": "now"}}})
+        clock.advance(clock.now() + 3_600.0)
+        _run_until_settled(controllers)
+        writes = store.version - before - NODES
+        rules, weights = {"spec": _rules("second")}, {"spec": _weights(2)}
+        override = _cpu_seconds(controllers, lambda: store.patch(OverridePolicy, "default/op", rules))
+        propagation = _cpu_seconds(controllers, lambda: store.patch(PropagationPolicy, "default/pp", weights))
+        return {
+            "seconds": first,
+            "propagation_cpu_s": propagation,
+            "override_cpu_s": override,
+            "writes_at_rest": float(writes),
+        }
+
+    def derived(self, best: Figures) -> dict[str, object]:
+        return {"pods_per_s": round(APPS * REPLICAS / best["seconds"])}
+
+
+CONTROLLERS = ControllersCost(
+    "controllers",
+    "500 applications, 20 groups, 10,000 pods: CPU after a policy changed, writes at rest",
+    {"propagation_cpu_s": 5.0, "override_cpu_s": 5.0, "writes_at_rest": 0.0},
+)
 
 
 def _run_until_settled(controllers: Sequence[_Controller]) -> None:
@@ -77,7 +95,7 @@ def _cpu_seconds(controllers: Sequence[_Controller], change: Callable[[], object
     return process_time() - began
 
 
-def _objects(apps: int) -> Iterator[Object]:
+def _objects() -> Iterator[Object]:
     for i in range(NODES):
         status = {"allocatable": {"cpu": "64", "pods": "500"}, "conditions": [{"type": "Ready", "status": "True"}]}
         yield _made("v1", "Node", f"node-{i:03}", {"labels": {"group": f"g{i % GROUPS:02}"}}, status=status)
@@ -86,7 +104,7 @@ def _objects(apps: int) -> Iterator[Object]:
     yield _made(_VERSION, "PropagationPolicy", "pp", {}, spec=_weights(1))
     yield _made(_VERSION, "OverridePolicy", "op", {}, spec=_rules("first"))
     labels = {PolicyLabels.PROPAGATION.required: "pp", PolicyLabels.OVERRIDE.required: "op"}
-    for i in range(apps):
+    for i in range(APPS):
         containers = [{"name": "main", "image": "nginx:1"}]
         template = {"metadata": {"labels": {"app": f"app-{i}"}}, "spec": {"containers": containers}}
         spec = {"replicas": REPLICAS, "template": template}
