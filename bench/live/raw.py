@@ -150,7 +150,7 @@ class _Client:
     async def _send_events(self) -> None:
         while True:
             kind, name, uid, message = await self._event_queue.get()
-            until = time.monotonic() + BUSY_WAIT_S / 2
+            until = time.monotonic() + BUSY_WAIT_S
             while time.monotonic() < min(self._bound_at + _BURST_END_S, until):
                 await asyncio.sleep(BUSY_CHECK_S)
             self._events_sent += 1

@@ -25,9 +25,9 @@ MERGE_WINDOW_S = 600.0
 MAX_REMEMBERED = 8192
 MAX_MESSAGE_CHARS = 1024
 AT_ONCE = 8
-# While more important calls are under way, events wait half of this time for their end. Then more and more of them are
-# sent at a time, until it is AT_ONCE at this age.
-BUSY_WAIT_S = 20.0
+# While more important calls are under way, events wait this long for their end. Then more and more of them are sent at a
+# time: AT_ONCE when they are twice as old, or when so many wait that the next one would be dropped.
+BUSY_WAIT_S = 10.0
 BUSY_CHECK_S = 0.1
 
 
@@ -123,21 +123,22 @@ class Recorder:
 
     async def close(self, seconds: float = 5.0) -> None:
         """Sends the remaining events within the given time."""
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while self._queue:
-                    await self._send(*self._queue.popitem(last=False))
-        except TimeoutError:
-            pass
+                await asyncio.gather(*(self._send_rest() for _ in range(AT_ONCE)))
         self.dropped += len(self._queue)
         self._queue.clear()
+
+    async def _send_rest(self) -> None:
+        while self._queue:
+            await self._send(*self._queue.popitem(last=False))
 
     def _most_senders(self) -> int:
         if not self._queue or not self.busy():
             return AT_ONCE
         oldest = next(iter(self._queue.values()))
-        pressure = max((self._clock() - oldest.since) / BUSY_WAIT_S, len(self._queue) / self._waiting)
-        return math.ceil(AT_ONCE * min(max(2 * pressure - 1, 0), 1))
+        age, share = self._clock() - oldest.since, len(self._queue) / self._waiting
+        return math.ceil(AT_ONCE * min(max(age / BUSY_WAIT_S - 1, 2 * share - 1, 0), 1))
 
     async def _send_next(self) -> None:
         """Sends one event after the other, while there are any and this sender is not one too many."""
@@ -150,20 +151,19 @@ class Recorder:
             self._senders -= 1
 
     async def _send(self, note: EventIdentity, waiting: _Waiting) -> None:
-        now = self._clock()
         written = self._written.get(note)
         try:
             if (
                 written is not None
-                and now < written.at + MERGE_WINDOW_S
+                and waiting.at < written.at + MERGE_WINDOW_S
                 and await self._again(note, written, waiting)
             ):
                 return
-            name = self._name(note, now)
+            name = self._name(note, self._clock())
             event = self._event(note, name, waiting)
             with suppress(errors.AlreadyExists):  # the first answer was lost
                 await self._client.request("POST", _path(note), body=event, repeatable=True, tries=3)
-            self._remember(note, _Written(name, waiting.count, now))
+            self._remember(note, _Written(name, waiting.count, waiting.at))
             self.sent += 1
         except errors.ApiError:
             # A namespace that goes takes no events, a leader that is none may not write: nothing depends on them.
