@@ -88,6 +88,8 @@ def simulate(folder: Path, expected: Answer) -> None:
         assert any(text in warning for warning in got["summary"]["warnings"]), got["summary"]["warnings"]
     check_groups(folder, expected, binds)
     check_evictions(expected, got["evicts"])
+    for pod, claimer in expected.get("evicted_for", {}).items():
+        assert {one["pod"]: one["for"] for one in got["evictions"]}.get(pod) == claimer
     check_devices(expected, got)
 
 

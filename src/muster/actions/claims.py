@@ -85,6 +85,12 @@ class Claims:
 
     def solve(self, job: Job, limits: SearchLimits = UNLIMITED) -> Statement | None:
         """Returns a statement with the evictions and promises of a claim for the job; None if it cannot be served."""
+        statement = self._without_counterclaims(job, limits)
+        if statement is not None:
+            _name_claimers(statement)
+        return statement
+
+    def _without_counterclaims(self, job: Job, limits: SearchLimits) -> Statement | None:
         statement = self._solve(job, limits)
         claimants = self.session.promises.claimants(job)
         if statement is None or not any(m.kind == MoveKind.EVICT and _in(m.job, claimants) for m in statement.moves):
@@ -230,7 +236,8 @@ class Claims:
     def claim(self, job: Job, order: Sequence[Task], gang: bool, resort: bool, limits: SearchLimits) -> Claim:
         assert job.queue is not None
         tasks = self.least(job, order, gang)
-        return Claim(self.rule, job, job.queue, tasks, resort, within=limits.within, never_victims=limits.never_victims)
+        within, never_victims = limits.within, limits.never_victims
+        return Claim(self.rule, job, job.queue, tasks, resort, within=within, never_victims=never_victims, order=order)
 
     def pool(self, claim: Claim) -> VictimPool:
         """Returns the pool of possible victims; claims for which it is the same share it."""
@@ -388,6 +395,19 @@ def needed(group: SubGroup, order: Sequence[Task], at_least: int = 0) -> list[Ta
     known = {task.key for task in chosen}
     rest = [task for task in order if task.key not in known]
     return chosen + rest[: max(at_least - len(chosen), 0)]
+
+
+def _name_claimers(statement: Statement) -> None:
+    """Victims that went for the first pod of the claim, but made way for another one, went for that one."""
+    placed = [m for m in statement.moves if m.kind == MoveKind.PIPELINE]
+    claimers = {id(task) for move in placed for task in move.tasks}
+    others = [move for move in statement.moves if move.by is not None and id(move.by) not in claimers]
+    first_on: dict[int, Task] = {}
+    for move in placed if others else ():
+        for task, node in zip(move.tasks, move.nodes, strict=True):
+            first_on.setdefault(node, task)
+    for move in others:
+        move.by = first_on.get(move.nodes[0], placed[0].task)
 
 
 def _equal(session: Session, a: Task, b: Task) -> bool:

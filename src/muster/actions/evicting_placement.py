@@ -290,12 +290,12 @@ class EvictingPlacement:
 
     def overflow(self) -> list[str]:
         """Returns the claim's resources in which the queue exceeds its limit, or its prior usage if that is more."""
-        over: dict[str, None] = {}
+        over: set[str] = set()
         for (used, limit), before in zip(self.session.usage(self.claim.queue), self._before, strict=True):
-            for name in self.claim.request:
+            for name in self.claim.resources:
                 if used.get(name, 0) > max(limit.get(name, 0), before.get(name, 0)):
-                    over[name] = None
-        return list(over)
+                    over.add(name)
+        return sorted(over)
 
     def settle_quota(self, statement: Statement) -> bool:
         """Evicts further units of the queue where it would exceed its limit; returns False if that is not enough."""
@@ -363,7 +363,7 @@ class EvictingPlacement:
         """Gives back every unit that the claim does not need."""
         self._promised = [m for m in statement.moves if m.kind == MoveKind.PIPELINE]
         self._used = {node for move in self._promised for node in move.nodes}
-        self._asked = {n for t in self.claim.tasks for n, a in t.shape.amounts.items() if a > 0}
+        self._asked = {n for move in self._promised for n, a in move.task.shape.amounts.items() if a > 0}
         self.give_back(statement, self.taken(statement), self.has_capacity, placed=True)
 
     def placed(self, statement: Statement) -> dict[str, int]:

@@ -25,8 +25,8 @@ MERGE_WINDOW_S = 600.0
 MAX_REMEMBERED = 8192
 MAX_MESSAGE_CHARS = 1024
 AT_ONCE = 8
-# While more important calls are under way, events wait this long for their end. Then more and more of them are sent at a
-# time: AT_ONCE when they are twice as old, or when so many wait that the next one would be dropped.
+# While more important calls are under way, events wait this long for their end. Then more and more of them are sent at
+# a time: AT_ONCE when they are twice as old, or when so many wait that the next one would be dropped.
 BUSY_WAIT_S = 10.0
 BUSY_CHECK_S = 0.1
 

@@ -45,15 +45,21 @@ class Claim(Struct):
     last_resort: bool = False
     request: dict[str, int] = field(default_factory=dict)  # Σ of the tasks, without `pods`
     priority: int = 0  # of the job
-    pod_priority: int = 0  # the lowest of its pods
+    pod_priority: int = 0  # the lowest of the pods that may be placed
+    resources: frozenset[str] = frozenset()  # that the pods that may be placed request, without `pods`
     within: bool = False  # preempt: victims are pods of the claiming job itself
     never_victims: frozenset[str] = frozenset()  # jobs that claimed from this one
     usage: dict[str, dict[str, int]] = field(default_factory=dict)  # queue → its usage when the claim began
+    # The pods that may be placed, if others of the job may take the place of `tasks`.
+    order: Sequence[Task] = ()
 
     def __post_init__(self) -> None:
         self.request = dict(asked(request_of(self.tasks)))
         self.priority = effective_priority(self.job)
-        self.pod_priority = min((task.priority for task in self.tasks), default=0)
+        order = self.order or self.tasks
+        self.pod_priority = min((task.priority for task in order), default=0)
+        shapes = {task.shape.id: task.shape for task in order}
+        self.resources = frozenset(name for shape in shapes.values() for name, _ in asked(shape.amounts))
 
     def usage_before(self, queue: str, now: dict[str, int]) -> dict[str, int]:
         """Returns the usage of the queue when the claim began; called before any of its pods is evicted."""
