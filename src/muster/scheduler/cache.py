@@ -30,7 +30,7 @@ from muster.model.scheduling import Queue
 from muster.scheduler.assumed_claims import AssumedClaims
 from muster.scheduler.backoffs import Backoffs, rejected
 from muster.scheduler.inbox import BindRefused, CallResult, CommitFinished, EvictionRefused, Message, Observed
-from muster.scheduler.journal import JOURNAL
+from muster.scheduler.journal import JOURNAL, Journal, decode
 from muster.scheduler.queueing_hints import Hint, queueing_hint
 
 # If the watch has not shown an accepted call after this time, the pod is read from the API server.
@@ -66,7 +66,9 @@ class Cache:
         self._clock = clock
         self.assumed: dict[str, Assumed] = {}
         self.committing: set[str] = set()  # groups whose commit the binder is sending
+        self.held: set[str] = set()  # those of them for which a cycle decided more bindings
         self.carriers: set[str] = set()  # pods with a journal that may be open
+        self.unfinished: dict[str, Journal] = {}  # group → the journal of a commit that this leader saw incomplete
         self.claims = AssumedClaims(self.state)
         self.inbox: deque[Message] = deque()
         self._nodes: dict[str, Object] = {}
@@ -91,7 +93,14 @@ class Cache:
     def open_journals(self) -> set[str]:
         """Returns the groups with a journal that may be open, and whose commit the binder is not sending."""
         carrying = (task.job for key in self.carriers if (task := self.state.tasks.get(key)) is not None)
-        return {job.key for job in carrying if job is not None} - self.committing
+        return ({job.key for job in carrying if job is not None} | self.unfinished.keys()) - self.committing
+
+    def close_journals(self, group: str) -> None:
+        """Forgets the journals of the group."""
+        self.unfinished.pop(group, None)
+        job = self.state.jobs.get(group)
+        if job is not None:
+            self.carriers.difference_update(job.tasks)
 
     def apply_messages(self) -> Hint:
         """Applies the messages of the inbox; returns the most urgent hint among them."""
@@ -105,8 +114,7 @@ class Cache:
                     self._accepted += message.accepted and bool(message.node)
                     most = max(most, self._on_result(message))
                 elif isinstance(message, CommitFinished):
-                    self.committing.discard(message.group)
-                    most = max(most, Hint.SCHEDULE_SOON)
+                    most = max(most, self._on_finished(message))
                 elif isinstance(message, BindRefused):
                     self.backoffs.bind_refused(message, self._clock())
                 elif isinstance(message, EvictionRefused):
@@ -233,6 +241,16 @@ class Cache:
         self._forget(message.key)
         self.state.upsert("Pod", message.key, assumed.observed)
         return Hint.SCHEDULE_NOW
+
+    def _on_finished(self, message: CommitFinished) -> Hint:
+        self.committing.discard(message.group)
+        journal = decode(message.journal) if message.journal else None
+        if journal is not None:
+            self.unfinished[message.group] = journal
+        if message.group in self.held:
+            self.held.discard(message.group)
+            return Hint.SCHEDULE_NOW
+        return Hint.SCHEDULE_SOON
 
     def _forget(self, key: str) -> None:
         del self.assumed[key]

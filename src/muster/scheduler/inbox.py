@@ -29,6 +29,7 @@ class CommitFinished(Struct, frozen=True):
     """The binder has finished a gang's commit, successfully or not."""
 
     group: str
+    journal: str = ""  # of a commit that bound some of its pods and not the others
 
 
 class BindRefused(Struct, frozen=True):
