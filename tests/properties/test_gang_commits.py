@@ -2,8 +2,9 @@
 
 Calls are refused, their answers are lost, a webhook always refuses one pod, drivers refuse nodes, the watch is late,
 pods are deleted and created again, cycles run while bindings are in flight, and the leader is killed. Then the faults
-end and time passes. Two exceptions are the users' doing or a limit (docs/decisions/0012): a gang that was whole and lost
-a pod that somebody deleted, and one of whose pods somebody deleted before another leader came.
+end and time passes. The exceptions are gangs that were whole and lost a pod afterwards, because somebody deleted it or it
+was evicted for another gang; and, which is a limit (docs/decisions/0012), gangs with a pod that somebody deleted before
+another leader came.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ from muster.scheduler.inbox import CommitFinished
 from muster.store import errors
 from strategies.profiles import examples
 
-CONFIG = LoadedConfig(configure(EVICTS, "test")[0], "test")
+EVICTS_NOTHING = EVICTS.replace("preempt, ", "")
+CONFIGS = [LoadedConfig(configure(text, "test")[0], "test") for text in (EVICTS, EVICTS_NOTHING, EVICTS_NOTHING)]
 STEPS = 50
 VOLUME_TIMEOUT_S = 20.0
 # Longer than the grace period of a journal and the time after which a lost call is looked up.
@@ -80,6 +82,7 @@ class World:
 
     def __init__(self, seed: int) -> None:
         self.dice = dice = random.Random(seed)
+        self.config = dice.choice(CONFIGS)
         self.minimum: dict[str, int] = {}
         self.in_memory: set[str] = set()
         self.pods: dict[str, Pod] = {}  # of gangs with a PodGroup, as their controller makes them
@@ -185,7 +188,7 @@ class World:
     # --- the scheduler
 
     def _elect(self) -> Leader:
-        leader = Leader(self.cluster, faults=self.faults, holder=f"leader-{self.kills}", loaded=CONFIG)
+        leader = Leader(self.cluster, faults=self.faults, holder=f"leader-{self.kills}", loaded=self.config)
         leader.binder._volumes = VolumePreBinder(leader.calls, VOLUME_TIMEOUT_S, 1.0)
         put = leader.cache.put
 
@@ -219,6 +222,8 @@ class World:
             self.log(f"binds {commit.group or 'alone'}: {[(one.key, one.node) for one in commit.bindings]}")
         for evictions in decision.commits.evictions:
             self.log(f"evicts {[(eviction.pod, eviction.rule) for eviction, _ in evictions.victims]}")
+            others = [pod for eviction, pod in evictions.victims if eviction.rule != "gang"]
+            self.exempt |= {pod.metadata.labels["app"] for pod in others}
         for carrier in decision.closed_journals:
             self.log(f"closes {carrier.key}")
 

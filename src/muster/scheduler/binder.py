@@ -72,8 +72,8 @@ class Binder:
 
     def poll(self, pods: dict[str, str]) -> None:
         """Reads pods from the API server that the watch should have shown by now."""
-        for key in pods:
-            self._spawn(self._read(key))
+        for key, uid in pods.items():
+            self._spawn(self._read(key, uid))
 
     async def finished(self, seconds: float) -> bool:
         """Stops waiting for volumes, and waits until nothing is in flight; False if that takes too long."""
@@ -125,7 +125,7 @@ class Binder:
             # Observed at once: a cycle that still sees the journal would remove it again.
             self._observe(await self._api.patch(Pod, carrier.key, removal(carrier), sub="status"))
         except errors.ApiError:
-            await self._read(carrier.key)  # if it still has the journal, the next cycle removes it
+            await self._read(carrier.key, carrier.uid)  # if it still has the journal, the next cycle removes it
 
     # --- one binding
 
@@ -201,7 +201,7 @@ class Binder:
         if error is not None:
             # A conflict can be with our own binding, the answer to which was lost.
             changed = isinstance(error, (errors.Conflict, errors.NotFound))
-            found = await self._read(binding.key) if changed or error.maybe_done else None
+            found = await self._read(binding.key, binding.uid) if changed or error.maybe_done else None
             if found is None or found.metadata.uid != binding.uid or found.spec.node_name != binding.node:
                 self._failed(binding, str(error), changed)
                 return None
@@ -223,19 +223,19 @@ class Binder:
         self._record(*plan_effects.binding_failed(binding.pod, why))
         return False
 
-    async def _read(self, key: str) -> Pod | None:
+    async def _read(self, key: str, uid: str) -> Pod | None:
         """Returns the pod as the API server has it, and passes it to the cache. Retries until there is an answer."""
         backoff = Backoff(0.2, 10.0)
         while True:
             try:
                 pod = await self._api.get(Pod, key)
             except errors.NotFound:
-                self._put(Observed("Pod", key, None, polled=True))
+                self._put(Observed("Pod", key, None, polled=True, uid=uid))
                 return None
             except errors.ApiError as error:
                 await asyncio.sleep(backoff.next(error.retry_after))
                 continue
-            self._put(Observed("Pod", key, pod, polled=True))
+            self._put(Observed("Pod", key, pod, polled=True, uid=uid))
             return pod
 
 

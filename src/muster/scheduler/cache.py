@@ -163,7 +163,8 @@ class Cache:
     def _observe(self, message: Observed) -> Hint:
         kind, key, new = message.kind, message.key, message.object
         if kind == "Pod":
-            return self._observe_pod(key, new if isinstance(new, Pod) else None, message.polled)
+            pod = new if isinstance(new, Pod) else None
+            return Hint.IGNORE if self._is_stale(message, pod) else self._observe_pod(key, pod, message.polled)
         if kind == "Node":
             hint = queueing_hint(self._nodes.get(key), new)
             if hint == Hint.IGNORE:
@@ -215,6 +216,17 @@ class Cache:
             return Hint.IGNORE
         return self._store("Pod", key, new, queueing_hint(old, new) if old is not new else Hint.IGNORE)
 
+    def _is_stale(self, message: Observed, new: Pod | None) -> bool:
+        """Returns whether the watch has shown more of the pod than this answer to a GET."""
+        if not message.polled:
+            return False
+        known = self.state.tasks.get(message.key)
+        if known is None:
+            return True  # it was deleted, or the watch will show it
+        if new is None:
+            return bool(message.uid) and known.pod.metadata.uid != message.uid
+        return _version(new) < _version(known.pod)
+
     def _track_pod(self, key: str, pod: Pod) -> None:
         """Records whether the pod carries a journal, and whether its owner must be known first."""
         if JOURNAL in pod.metadata.annotations:
@@ -262,6 +274,12 @@ class Cache:
         else:
             self.state.upsert(kind, key, new)
         return hint
+
+
+def _version(pod: Pod) -> int:
+    """Returns the resourceVersion as a number; those of pods are comparable, as the informers compare them."""
+    text = pod.metadata.resource_version
+    return int(text) if text.isdecimal() else 0
 
 
 def _older(old: Pod, new: Pod) -> bool:

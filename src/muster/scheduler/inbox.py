@@ -14,6 +14,7 @@ class Observed(Struct, frozen=True):
     key: str
     object: Object | None
     polled: bool = False  # from a GET
+    uid: str = ""  # of the pod that the GET asked for
 
 
 class CallResult(Struct, frozen=True):
