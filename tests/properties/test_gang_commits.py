@@ -24,6 +24,7 @@ from fakes.virtual_time import run
 from muster.cluster.volume_controller import settle_claim
 from muster.cycle.configure import configure
 from muster.engine.volumes.volume_claims import SELECTED_NODE, is_bound
+from muster.kube import backoff
 from muster.model.core import Pod, Volume
 from muster.model.meta import Object, ObjectMeta
 from muster.model.pod import PersistentVolumeClaimSource, ResourceRequirements, VolumeClaimSpec
@@ -82,6 +83,7 @@ class World:
 
     def __init__(self, seed: int) -> None:
         self.dice = dice = random.Random(seed)
+        backoff._dice.seed(seed)
         self.config = dice.choice(CONFIGS)
         self.minimum: dict[str, int] = {}
         self.in_memory: set[str] = set()

@@ -164,7 +164,12 @@ class Cache:
         kind, key, new = message.kind, message.key, message.object
         if kind == "Pod":
             pod = new if isinstance(new, Pod) else None
-            return Hint.IGNORE if self._is_stale(message, pod) else self._observe_pod(key, pod, message.polled)
+            if not self._is_stale(message, pod):
+                return self._observe_pod(key, pod, message.polled)
+            known = self.state.tasks.get(key)
+            if known is not None:
+                self._track_pod(key, known.pod)  # it was read because its journal could not be removed
+            return Hint.IGNORE
         if kind == "Node":
             hint = queueing_hint(self._nodes.get(key), new)
             if hint == Hint.IGNORE:

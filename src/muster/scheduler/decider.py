@@ -179,23 +179,28 @@ class Decider:
         sending = {group: since for group, since in self._interrupted.items() if group in cache.committing}
         self._interrupted = sending | {group: self._interrupted.get(group, now) for group in groups}
         self._finished_once &= self._interrupted.keys()
-        evicted = {key for key, assumed in cache.assumed.items() if not assumed.node} if groups else ()
         for group in groups:
-            attempts = Attempts(
-                self._interrupted[group], group in self._finished_once, cache.unfinished.get(group), cache.assumed,
-                evicted,
-            )  # fmt: skip
-            recovery = recover(cache.state, group, attempts, now)
+            recovery = recover(cache.state, group, self._attempts(group), now)
             if recovery.action is RecoveryAction.CLOSE:
                 finished += recovery.carriers
                 cache.close_journals(group)
                 continue
-            assert recovery.journal is not None
-            # A pod of it may be recreated, which closes it.
-            cache.unfinished[group] = recovery.journal
+            if recovery.journal is not None:
+                # A pod of it may be recreated, which closes it.
+                cache.unfinished[group] = recovery.journal
             if recovery.action is not RecoveryAction.WAIT:
                 self._add_recovery(plan, group, recovery)
         return plan, finished
+
+    def _attempts(self, group: str) -> Attempts:
+        cache = self.cache
+        job = cache.state.jobs.get(group)
+        assumed = {key: cache.assumed[key] for key in job.tasks if key in cache.assumed} if job is not None else {}
+        return Attempts(
+            self._interrupted[group], group in self._finished_once, cache.unfinished.get(group), assumed.keys(),
+            {key for key, one in assumed.items() if not one.node},
+            {key for key, one in assumed.items() if one.check_at is None},
+        )  # fmt: skip
 
     def _add_recovery(self, plan: Plan, group: str, recovery: Recovery) -> None:
         assert recovery.journal is not None

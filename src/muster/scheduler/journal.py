@@ -166,6 +166,7 @@ class Attempts(Struct, frozen=True):
     remembered: Journal | None = None  # of a commit that this leader saw incomplete
     assumed: Collection[str] = ()  # pods that are assumed to be bound or terminating
     evicted: Collection[str] = ()  # those of them that are assumed to be terminating
+    unanswered: Collection[str] = ()  # those of them whose call is in flight
 
 
 def recover(state: State, group: str, attempts: Attempts, now: float) -> Recovery:
@@ -176,7 +177,8 @@ def recover(state: State, group: str, attempts: Attempts, now: float) -> Recover
     found = open_journals(job)
     journal = _latest([one for _, one in found], attempts.remembered)
     if journal is None:
-        return Recovery(RecoveryAction.CLOSE)
+        # A pod whose binding fails is pending again, and opens the journal again.
+        return Recovery(RecoveryAction.WAIT if attempts.unanswered else RecoveryAction.CLOSE)
     tasks = [t for t in job.tasks.values() if journal.same(t.name, t.uid)]
     bound = [t for t in tasks if t.status in _BOUND]
     rest = [t for t in tasks if t.status == Status.PENDING]
@@ -187,7 +189,7 @@ def recover(state: State, group: str, attempts: Attempts, now: float) -> Recover
     if not bound or ended:
         return Recovery(RecoveryAction.CLOSE, carriers=tuple(carrier for carrier, _ in found))
     if job.ready >= job.min_available:
-        if any(key in attempts.assumed for key in job.tasks):
+        if attempts.assumed:
             return Recovery(RecoveryAction.WAIT, journal=journal)  # the watch may yet show that a pod is gone
         return Recovery(RecoveryAction.CLOSE, carriers=tuple(carrier for carrier, _ in found))
     if not attempts.tried and rest and _have_claims(state, rest) and _have_capacity(state, rest, journal):
