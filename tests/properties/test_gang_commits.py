@@ -2,9 +2,11 @@
 
 Calls are refused, their answers are lost, a webhook always refuses one pod, drivers refuse nodes, the watch is late,
 pods are deleted and created again, cycles run while bindings are in flight, and the leader is killed. Then the faults
-end and time passes. The exceptions are gangs that were whole and lost a pod afterwards, because somebody deleted it or it
-was evicted for another gang; and, which is a limit (docs/decisions/0012), gangs with a pod that somebody deleted before
-another leader came.
+end and time passes.
+
+The exceptions are gangs that were whole and lost a pod afterwards, because somebody deleted it or it was evicted for
+another gang; and, which is a limit (docs/decisions/0012), gangs with a pod that somebody deleted before another leader
+came.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from muster.scheduler.journal import (
     Journal,
     TooLarge,
     encode,
-    unfinished_pods,
+    unfinished_journal,
 )
 
 NO_JOURNALS: Mapping[str, Journal] = {}
@@ -111,16 +111,21 @@ def _gang(
     """Returns the commit with its journal, which also has the pods of an earlier commit that is incomplete."""
     text = ""
     if len(bindings) > 1:  # a single binding is there or not, without a journal
-        pods = unfinished_pods(job, unfinished)
-        for binding in bindings:
-            name = binding.key.partition("/")[2]
-            pods[name] = Entry(binding.node, binding.uid[:UID_PREFIX_CHARS], dict(binding.annotations))
+        earlier = unfinished_journal(job, unfinished)
+        pods = earlier.pods if earlier is not None else {}
+        pods.update(map(entry_of, bindings))
         first = bindings[0]
         text = encode(
             Journal(holder=holder, at=now, pods=pods), {**first.pod.metadata.annotations, **first.annotations}
         )
     group = state.objects["PodGroup"].get(job.key)
     return BindCommit(tuple(bindings), job.key, text, group if isinstance(group, PodGroup) else None)
+
+
+def entry_of(binding: PodBinding) -> tuple[str, Entry]:
+    """Returns the name of the pod and its entry in a journal."""
+    entry = Entry(binding.node, binding.uid[:UID_PREFIX_CHARS], dict(binding.annotations))
+    return binding.pod.metadata.name, entry
 
 
 def hold_back(plan: Plan, state: State, committing: Collection[str]) -> set[str]:

@@ -19,7 +19,7 @@ from muster.process.logs import Log
 from muster.scheduler.backoffs import KubeletRejections
 from muster.scheduler.cache import Cache
 from muster.scheduler.cluster_metrics import cycle_statistics, deserved, drift, overused
-from muster.scheduler.commits import Commits, commits_of, hold_back
+from muster.scheduler.commits import Commits, commits_of, entry_of, hold_back
 from muster.scheduler.configuration import LoadedConfig, UnmetRequirements
 from muster.scheduler.inbox import BindRefused
 from muster.scheduler.journal import Attempts, JournalCarrier, Recovery, RecoveryAction, recover
@@ -165,10 +165,23 @@ class Decider:
         return commits
 
     def _assume(self, plan: Plan, commits: Commits) -> None:
+        self._remember(commits)
         self.cache.assume(plan, {c.bindings[0].key: c.journal for c in commits.bindings if c.journal})
         self.cache.committing.update(commit.group for commit in commits.bindings if commit.group)
 
     # --- interrupted commits
+
+    def _remember(self, commits: Commits) -> None:
+        """Adds the bindings of gangs with an incomplete commit to it: what is undone later is the whole gang."""
+        cache = self.cache
+        if not cache.unfinished:
+            return
+        for binding in (one for commit in commits.bindings for one in commit.bindings):
+            job = cache.state.tasks[binding.key].job
+            journal = cache.unfinished.get(job.key) if job is not None else None
+            if journal is not None:
+                name, entry = entry_of(binding)
+                journal.pods[name] = entry
 
     def _recovered(self, now: float) -> tuple[Plan, list[JournalCarrier]]:
         """Returns a plan that finishes or undoes interrupted commits, and the journals that can be removed."""

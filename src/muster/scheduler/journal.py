@@ -119,19 +119,17 @@ def open_journals(job: Job) -> list[tuple[JournalCarrier, Journal]]:
     return sorted(found, key=lambda one: (one[1].at, one[0].key))
 
 
-def unfinished_pods(job: Job, remembered: Journal | None) -> dict[str, Entry]:
-    """Returns the entries of the pods that still exist in the job's latest journal of an incomplete commit."""
+def unfinished_journal(job: Job, remembered: Journal | None) -> Journal | None:
+    """Returns one journal for all incomplete commits of the job, with those of their pods that still exist."""
     journals = [journal for _, journal in open_journals(job)]
-    latest = _latest(journals, remembered)
-    if latest is None:
-        return {}
-    names = {task.name: task.uid for task in job.tasks.values()}
-    return {name: entry for name, entry in latest.pods.items() if latest.same(name, names.get(name, ""))}
-
-
-def _latest(journals: list[Journal], remembered: Journal | None) -> Journal | None:
-    """A later journal has the pods of an earlier one that was not finished."""
-    return max([*journals, *([remembered] if remembered is not None else [])], key=lambda one: one.at, default=None)
+    if remembered is not None:
+        journals.append(remembered)
+    if not journals:
+        return None
+    journals.sort(key=lambda one: one.at)
+    uids = {task.name: task.uid for task in job.tasks.values()}
+    pods = {name: entry for one in journals for name, entry in one.pods.items() if one.same(name, uids.get(name, ""))}
+    return Journal(holder=journals[-1].holder, at=journals[-1].at, pods=pods)
 
 
 def removal(carrier: JournalCarrier) -> dict[str, Any]:
@@ -174,12 +172,12 @@ def recover(state: State, group: str, attempts: Attempts, now: float) -> Recover
     job = state.jobs.get(group)
     if job is None:
         return Recovery(RecoveryAction.CLOSE)
-    found = open_journals(job)
-    journal = _latest([one for _, one in found], attempts.remembered)
+    journal = unfinished_journal(job, attempts.remembered)
     if journal is None:
         # A pod whose binding fails is pending again, and opens the journal again.
         return Recovery(RecoveryAction.WAIT if attempts.unanswered else RecoveryAction.CLOSE)
-    tasks = [t for t in job.tasks.values() if journal.same(t.name, t.uid)]
+    carriers = tuple(carrier for carrier, _ in open_journals(job))
+    tasks = [t for t in job.tasks.values() if t.name in journal.pods]
     bound = [t for t in tasks if t.status in _BOUND]
     rest = [t for t in tasks if t.status == Status.PENDING]
     if any(t.key in attempts.evicted for t in tasks):
@@ -187,17 +185,17 @@ def recover(state: State, group: str, attempts: Attempts, now: float) -> Recover
     # Pods that ran and ended are no sign of an interrupted commit.
     ended = job.count[Status.SUCCEEDED] or job.count[Status.FAILED]
     if not bound or ended:
-        return Recovery(RecoveryAction.CLOSE, carriers=tuple(carrier for carrier, _ in found))
+        return Recovery(RecoveryAction.CLOSE, carriers=carriers)
     if job.ready >= job.min_available:
         if attempts.assumed:
             return Recovery(RecoveryAction.WAIT, journal=journal)  # the watch may yet show that a pod is gone
-        return Recovery(RecoveryAction.CLOSE, carriers=tuple(carrier for carrier, _ in found))
+        return Recovery(RecoveryAction.CLOSE, carriers=carriers)
     if not attempts.tried and rest and _have_claims(state, rest) and _have_capacity(state, rest, journal):
         return Recovery(RecoveryAction.FINISH, tuple(sorted(rest, key=lambda t: t.key)), journal)
     if now - max(attempts.since, journal.at) < RECOVERY_GRACE_S:
         return Recovery(RecoveryAction.WAIT, journal=journal)
     # The pod that carries the journal is evicted last: as long as it exists, the next leader knows what to undo.
-    others = [t for t in bound if not found or t.key != found[-1][0].key]
+    others = [t for t in bound if not carriers or t.key != carriers[-1].key]
     return Recovery(RecoveryAction.UNDO, tuple(sorted(others or bound, key=lambda t: t.key)), journal)
 
 
