@@ -190,7 +190,8 @@ def recover(state: State, group: str, attempts: Attempts, now: float) -> Recover
         if attempts.assumed:
             return Recovery(RecoveryAction.WAIT, journal=journal)  # the watch may yet show that a pod is gone
         return Recovery(RecoveryAction.CLOSE, carriers=carriers)
-    if not attempts.tried and rest and _have_claims(state, rest) and _have_capacity(state, rest, journal):
+    suffices = job.ready + len(rest) >= job.min_available  # not if its undoing has begun
+    if not attempts.tried and suffices and _have_claims(state, rest) and _have_capacity(state, rest, journal):
         return Recovery(RecoveryAction.FINISH, tuple(sorted(rest, key=lambda t: t.key)), journal)
     if now - max(attempts.since, journal.at) < RECOVERY_GRACE_S:
         return Recovery(RecoveryAction.WAIT, journal=journal)
