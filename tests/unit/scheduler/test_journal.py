@@ -240,6 +240,8 @@ def test_a_recreated_pod_is_not_the_pod_of_the_journal() -> None:
         recreated = cluster.store.get(Pod, "d/gang-x-2")
         cluster.store.delete(Pod, "d/gang-x-2")
         cluster.store.create(replace(recreated, metadata=replace(recreated.metadata, uid="other", resource_version="")))
+        group = cluster.store.get(PodGroup, "d/gang")
+        cluster.store.write(replace(group, spec=replace(group.spec, min_member=2)))
         leader = Leader(cluster, holder="new")
         decision = leader.decide()
         first = decision.commits.bindings[0]
