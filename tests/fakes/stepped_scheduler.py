@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
@@ -48,6 +49,10 @@ class Faults:
         """How long a call is on its way, and its answer. In seconds; use fakes.virtual_time."""
         return 0.0
 
+    def late(self, verb: str, key: str) -> float:
+        """If not 0, the call has its effect so many seconds after the scheduler stopped waiting for the answer."""
+        return 0.0
+
 
 class Killed(Exception):
     """The process died here."""
@@ -82,6 +87,9 @@ class StoreCalls:
         self.made.append((verb, key))
         self._raise(self._faults.before(number, verb, key))
         await self._travel()
+        if late := self._faults.late(verb, key):
+            asyncio.get_running_loop().call_later(late, self._late_effect, effect)
+            raise errors.TimedOut(verb, "no answer")
         try:
             answer = effect()
         except NotFound as error:
@@ -92,6 +100,11 @@ class StoreCalls:
         if delay := self._faults.delay():
             await asyncio.sleep(delay)
         return answer
+
+    def _late_effect(self, effect: Callable[[], object]) -> None:
+        if not self.dead:  # the fence of the next leader keeps it out
+            with suppress(errors.ApiError):
+                effect()
 
     async def _travel(self) -> None:
         await asyncio.sleep(self._faults.delay())

@@ -50,7 +50,7 @@ class RandomFaults(Faults):
     """Some kinds of faults, each for some of the calls."""
 
     def __init__(self, dice: random.Random, refused: str) -> None:
-        kinds = ("refused", "busy", "conflict", "lost before", "lost after", "slow")
+        kinds = ("refused", "busy", "conflict", "lost before", "lost after", "late", "slow")
         self.kinds = [kind for kind in kinds if dice.random() < 0.5]
         self.rate = dice.choice((0.05, 0.2, 0.5))
         self.refused = refused  # a webhook refuses the binding of this pod
@@ -75,6 +75,9 @@ class RandomFaults(Faults):
 
     def after(self, number: int, verb: str, key: str) -> Exception | None:
         return errors.TimedOut(verb, "no answer") if self._happens("lost after") else None
+
+    def late(self, verb: str, key: str) -> float:
+        return self._dice.uniform(0.0, 5.0) if verb == "bind" and self._happens("late") else 0.0
 
     def delay(self) -> float:
         return self._dice.uniform(0.0, 0.5) if self._happens("slow") else self._dice.uniform(0.0, 0.02)
