@@ -34,7 +34,7 @@ from muster.model.pod_states import is_terminating
 from muster.model.storage import PersistentVolumeClaim, PersistentVolumeClaimStatus, StorageClass
 from muster.scheduler.binder import VolumePreBinder
 from muster.scheduler.configuration import LoadedConfig
-from muster.scheduler.inbox import CommitFinished
+from muster.scheduler.inbox import CommitFinished, Message
 from muster.store import errors
 from strategies.profiles import examples
 
@@ -91,6 +91,7 @@ class World:
         backoff._dice.seed(seed)
         self.config = dice.choice(CONFIGS)
         self.minimum: dict[str, int] = {}
+        self.sizes: dict[str, int] = {}
         self.in_memory: set[str] = set()
         self.pods: dict[str, Pod] = {}  # of gangs with a PodGroup, as their controller makes them
         self.born = 0
@@ -102,7 +103,7 @@ class World:
         ]  # fmt: skip
         for number in range(dice.randint(1, 3)):
             objects += self._gang(f"g{number}")
-        wanted = sum(1 for one in self.pods) + sum(self.sizes[name] for name in self.in_memory)
+        wanted = sum(self.sizes.values())
         self.ample = dice.random() < 0.4
         cpus = wanted if self.ample else max(1, wanted - dice.randint(0, 4))
         nodes = [1] * 2 + [0]
@@ -126,7 +127,6 @@ class World:
 
     def _gang(self, name: str) -> list[Object]:
         dice = self.dice
-        self.sizes = getattr(self, "sizes", {})
         size = self.sizes[name] = dice.randint(2, 5)
         minimum = self.minimum[name] = size if dice.random() < 0.6 else dice.randint(1, size)
         kind = dice.choice(("PodGroup", "PodGroup", "claims", "in memory"))
@@ -183,7 +183,7 @@ class World:
         name = pod.metadata.labels["app"]
         if pod.spec.node_name and len(self.bound(name)) >= self.minimum[name]:
             self.exempt.add(name)
-        if pod.spec.node_name and self.leader.cache.committing:
+        elif pod.spec.node_name and self.leader.cache.committing:
             self.lost_one.add(name)
         self.disturbed.add(name)
         self.cluster.store.delete(Pod, key, grace=self.dice.choice((0, 3)))
@@ -197,19 +197,21 @@ class World:
     def _elect(self) -> Leader:
         leader = Leader(self.cluster, faults=self.faults, holder=f"leader-{self.kills}", loaded=self.config)
         leader.binder._volumes = VolumePreBinder(leader.calls, VOLUME_TIMEOUT_S, 1.0)
-        put = leader.cache.put
 
-        def put_and_note(message: object) -> None:
+        def put(message: Message) -> None:
             if isinstance(message, CommitFinished):
-                self.log(f"{message}")
-                name = message.group.partition("/")[2].removeprefix("podgroup-")
-                whole = getattr(message, "journal", "") == ""
-                self.exempt |= {one for one in self.lost_one if whole and name.find(one) >= 0}
-                self.lost_one -= {one for one in self.lost_one if name.find(one) >= 0}
-            put(message)  # type: ignore[arg-type]
+                self.finished(message)
+            leader.cache.put(message)
 
-        leader.cache.put = leader.binder._put = leader.binder._evictor._put = put_and_note  # type: ignore[method-assign]
+        leader.binder._put = put
         return leader
+
+    def finished(self, message: CommitFinished) -> None:
+        """All pods of the commit were bound: whoever deleted one of them in the meantime took it from a whole gang."""
+        self.log(f"{message}")
+        lost = {name for name in self.lost_one if message.group in (f"d/{name}", f"d/podgroup-uid-{name}")}
+        self.lost_one -= lost
+        self.exempt |= lost if not message.journal else set()
 
     def kill(self) -> None:
         if self.kills:

@@ -204,7 +204,8 @@ def test_a_pod_whose_claims_are_not_bound_is_left_to_the_cycles() -> None:
         leader = Leader(cluster)
         assert recover(leader.cache.state, "d/gang", attempts, 1000.0).action is RecoveryAction.WAIT
         claim = cluster.store.create(claim) if not cluster.store.of(PersistentVolumeClaim) else claim
-    cluster.store.write(replace(claim, spec=replace(claim.spec, volume_name="v"), status=type(claim.status)(phase="Bound")))
+    status = PersistentVolumeClaimStatus(phase="Bound")
+    cluster.store.write(replace(claim, spec=replace(claim.spec, volume_name="v"), status=status))
     assert recover(Leader(cluster).cache.state, "d/gang", attempts, 1000.0).action is RecoveryAction.FINISH
 
 
