@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from builders.manifests import Manifest, tables
+from builders.node_groups import thing
 from builders.small_cluster import member_pod
 from muster.cluster.embedded import EmbeddedCluster
 from muster.model.core import (
@@ -16,6 +17,7 @@ from muster.model.core import (
 )
 from muster.model.meta import LabelSelector, Object, ObjectMeta
 from muster.scheduler.journal import journal_of
+from muster.workloads import MIN_MEMBER
 
 EVICTS = """
 actions: "enqueue, allocate, preempt, backfill"
@@ -54,6 +56,18 @@ def budget(app: str, allowed: int) -> PodDisruptionBudget:
         spec=PodDisruptionBudgetSpec(min_available=1, selector=LabelSelector(match_labels={"app": app})),
         status=PodDisruptionBudgetStatus(disruptions_allowed=allowed),
     )
+
+
+def replica_set(name: str, members: int, size: int = 0) -> Object:
+    """A ReplicaSet in the namespace d whose pods are a gang of at least `members`; it has `size` pods, or so many."""
+    meta = {"namespace": "d", "uid": f"uid-{name}", "annotations": {MIN_MEMBER: str(members)}}
+    container = {"name": "main", "image": "app:1", "resources": {"requests": {"cpu": "1"}}}
+    template = {
+        "metadata": {"labels": {"app": name}},
+        "spec": {"schedulerName": "muster", "terminationGracePeriodSeconds": 1, "containers": [container]},
+    }
+    spec = {"replicas": size or members, "selector": {"matchLabels": {"app": name}}, "template": template}
+    return thing("apps/v1", "ReplicaSet", name, meta, spec=spec)
 
 
 def open_journals(pods: Iterable[Pod]) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
@@ -44,6 +45,14 @@ class Faults:
     def after(self, number: int, verb: str, key: str) -> Exception | None:
         return None
 
+    def delay(self) -> float:
+        """How long a call is on its way, and its answer. In seconds; use fakes.virtual_time."""
+        return 0.0
+
+    def late(self, verb: str, key: str) -> float:
+        """If not 0, the call has its effect so many seconds after the scheduler stopped waiting for the answer."""
+        return 0.0
+
 
 class Killed(Exception):
     """The process died here."""
@@ -77,9 +86,10 @@ class StoreCalls:
         number = len(self.made)
         self.made.append((verb, key))
         self._raise(self._faults.before(number, verb, key))
-        await asyncio.sleep(0)
-        if self.dead:
-            await asyncio.Event().wait()
+        await self._travel()
+        if late := self._faults.late(verb, key):
+            asyncio.get_running_loop().call_later(late, self._late_effect, effect)
+            raise errors.TimedOut(verb, "no answer")
         try:
             answer = effect()
         except NotFound as error:
@@ -87,7 +97,19 @@ class StoreCalls:
         except Conflict as error:
             raise errors.Conflict(verb, str(error), code=409) from None
         self._raise(self._faults.after(number, verb, key))
+        if delay := self._faults.delay():
+            await asyncio.sleep(delay)
         return answer
+
+    def _late_effect(self, effect: Callable[[], object]) -> None:
+        if not self.dead:  # the fence of the next leader keeps it out
+            with suppress(errors.ApiError):
+                effect()
+
+    async def _travel(self) -> None:
+        await asyncio.sleep(self._faults.delay())
+        if self.dead:
+            await asyncio.Event().wait()
 
     def _raise(self, error: Exception | None) -> None:
         if isinstance(error, Killed):
@@ -199,13 +221,18 @@ class Leader:
         self.decider.apply_messages()
         return self.decider.cycle()
 
-    async def turn(self) -> Decision:
-        """One cycle, carried out until nothing is in flight or the process is dead."""
+    def begin(self) -> Decision:
+        """One cycle; its calls are begun, and not waited for."""
         decision = self.decide()
         self.binder.start(decision.commits)
         for place in decision.closed_journals:
             self.binder.remove_journal(place)
         self.binder.poll(decision.overdue)
+        return decision
+
+    async def turn(self) -> Decision:
+        """One cycle, carried out until nothing is in flight or the process is dead."""
+        decision = self.begin()
         await self.landed()
         self.writer.write(decision.status_patches)
         writing = asyncio.create_task(self.writer.run())

@@ -14,7 +14,7 @@ import ssl
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -210,14 +210,15 @@ def load_client_certificate(context: ssl.SSLContext, certificate: str, key: str 
     """
     with open(certificate, encoding="utf-8") as file:
         text = file.read()
-    with suppress(FileNotFoundError):  # no folder for temporary files: the authority is sent
+    doubled = f"{text}\n{text}".encode()
+    with ExitStack() as stack:
+        path = certificate
         if text.count(_PEM_CERTIFICATE) == 1:
-            with tempfile.NamedTemporaryFile("w", encoding="utf-8") as twice:
-                twice.write(f"{text}\n{text}")
-                twice.flush()
-                context.load_cert_chain(twice.name, key or certificate, _no_password)
-            return
-    context.load_cert_chain(certificate, key, _no_password)
+            with suppress(OSError):  # no folder for temporary files, or no space in it: the authority is sent
+                file_twice = stack.enter_context(tempfile.NamedTemporaryFile("wb", buffering=0))
+                if file_twice.write(doubled) == len(doubled):
+                    path = file_twice.name
+        context.load_cert_chain(path, key or certificate, _no_password)
 
 
 def _no_password() -> str:

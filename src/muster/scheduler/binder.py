@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from muster.cycle import plan_effects
 from muster.engine.volumes.volume_claims import SELECTED_NODE, is_bound
@@ -31,6 +31,9 @@ from muster.scheduler.metrics import Metrics
 from muster.store import errors
 
 Put = Callable[[Message], None]
+T = TypeVar("T")
+# The other bindings of a gang keep their places for so long while the first is answered, then other pods are bound.
+SLOT_WAIT_S = 1.0
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 
 
@@ -69,8 +72,8 @@ class Binder:
 
     def poll(self, pods: dict[str, str]) -> None:
         """Reads pods from the API server that the watch should have shown by now."""
-        for key in pods:
-            self._spawn(self._read(key))
+        for key, uid in pods.items():
+            self._spawn(self._read(key, uid))
 
     async def finished(self, seconds: float) -> bool:
         """Stops waiting for volumes, and waits until nothing is in flight; False if that takes too long."""
@@ -88,35 +91,55 @@ class Binder:
 
     async def _commit(self, commit: BindCommit) -> None:
         begin = time.monotonic()
-        ready = list(commit.bindings)
-        if any(binding.claims for binding in ready):
-            done = await asyncio.gather(*(self._bind_volumes(binding) for binding in ready))
-            ready = [binding for binding, is_ready in zip(ready, done, strict=True) if is_ready]
+        partial = True  # unless it is known to have bound all of its pods or none
+        try:
+            done = await self._bind_all(commit, begin) if await self._bind_volumes(commit) else []
+            bound = [binding for binding, is_bound in zip(commit.bindings, done, strict=False) if is_bound is True]
+            unknown = [result for result in done if isinstance(result, BaseException)]
+            complete = len(bound) == len(commit.bindings)
+            partial = bool(unknown or bound) and not complete
+            self._report(commit, bound)
+            if commit.group and complete:
+                self._metrics.gang_commits.inc()
+            if unknown:
+                raise unknown[0]
+        finally:
+            if commit.group:
+                self._put(CommitFinished(commit.group, commit.journal if partial else ""))
+
+    async def _bind_all(self, commit: BindCommit, begin: float) -> list[bool | BaseException]:
+        """Returns which bindings were accepted, or the errors that nobody expected."""
+        if len(commit.bindings) == 1:
+            return [await self._alone(commit.bindings[0], begin)]
         # The first binding writes the journal. All of them queue up at once: no other binding comes between those of a
         # gang, which is partial until the last of them.
-        accepted = asyncio.get_running_loop().create_future()
+        first = _FirstBinding()
         calls = [
-            self._other(one, begin, accepted) if number else self._first(one, begin, commit.journal, accepted)
-            for number, one in enumerate(ready)
+            self._other(one, begin, first) if number else self._first(one, begin, commit.journal, first)
+            for number, one in enumerate(commit.bindings)
         ]
-        done = [await calls[0]] if len(calls) == 1 else await asyncio.gather(*calls)
-        bound = [binding for binding, is_bound in zip(ready, done, strict=True) if is_bound]
-        self._report(commit, bound)
-        if commit.group:
-            if len(bound) == len(commit.bindings):
-                self._metrics.gang_commits.inc()
-            self._put(CommitFinished(commit.group))
+        return await asyncio.gather(*calls, return_exceptions=True)
 
     async def _remove_journal(self, carrier: JournalCarrier) -> None:
         try:
             # Observed at once: a cycle that still sees the journal would remove it again.
             self._observe(await self._api.patch(Pod, carrier.key, removal(carrier), sub="status"))
         except errors.ApiError:
-            await self._read(carrier.key)  # if it still has the journal, the next cycle removes it
+            await self._read(carrier.key, carrier.uid)  # if it still has the journal, the next cycle removes it
 
     # --- one binding
 
-    async def _bind_volumes(self, binding: PodBinding) -> bool:
+    async def _bind_volumes(self, commit: BindCommit) -> bool:
+        """Binds the claims of all pods. If those of one are not bound, no pod of the commit is."""
+        if not any(binding.claims for binding in commit.bindings):
+            return True
+        done = await asyncio.gather(*(self._bind_claims(binding) for binding in commit.bindings))
+        for binding, is_ready in zip(commit.bindings, done, strict=True):
+            if is_ready and not all(done):
+                self._put(CallResult(binding.key, binding.uid, binding.node, False))
+        return all(done)
+
+    async def _bind_claims(self, binding: PodBinding) -> bool:
         try:
             if binding.claims:
                 await self._volumes.bind(binding)
@@ -124,45 +147,68 @@ class Binder:
             return self._failed(binding, str(why))
         return True
 
-    async def _first(self, binding: PodBinding, begin: float, journal: str, accepted: asyncio.Future[bool]) -> bool:
-        is_bound = False
+    async def _alone(self, binding: PodBinding, begin: float) -> bool:
+        async with self._slots:
+            error = await self._send(binding)
+        return await self._result(binding, begin, error) is not None
+
+    async def _first(self, binding: PodBinding, begin: float, journal: str, first: _FirstBinding) -> bool:
+        """Binds the first pod of a gang, and writes the journal with it."""
+        accepted = False
         try:
             async with self._slots:
-                is_bound = await self._bind(binding, begin, journal)
+                first.sent()
+                error = await self._send(binding, journal)
+            pod = await self._result(binding, begin, error)
+            # A pod that was read may have been bound by somebody else, without the journal.
+            accepted = pod is not None and (error is None or pod.metadata.annotations.get(JOURNAL) == journal)
+            return pod is not None
         finally:
-            if not accepted.done():  # cancelled with those that wait for it
-                accepted.set_result(is_bound)  # also after an unexpected error: the others wait for it
-        return is_bound
+            first.answered(accepted)  # also after an unexpected error: the others wait for it
 
-    async def _other(self, binding: PodBinding, begin: float, accepted: asyncio.Future[bool]) -> bool:
+    async def _other(self, binding: PodBinding, begin: float, first: _FirstBinding) -> bool:
         """Binds a pod of a gang after the first one; without the journal it must not be bound."""
+        error = None
         async with self._slots:
-            if await accepted:
-                return await self._bind(binding, begin)
+            await first.soon
+            is_answered = first.answer.done()
+            if is_answered and first.answer.result():
+                error = await self._send(binding)
+        if not is_answered and await first.answer:
+            async with self._slots:
+                error = await self._send(binding)
+        if first.answer.result():
+            return await self._result(binding, begin, error) is not None
         self._put(CallResult(binding.key, binding.uid, binding.node, False))
         return False
 
-    async def _bind(self, binding: PodBinding, begin: float, journal: str = "") -> bool:
-        """Binds the pod; returns whether it is bound. `begin` is when the commit began."""
+    async def _send(self, binding: PodBinding, journal: str = "") -> errors.ApiError | None:
+        """Sends the binding; returns the error if it was not accepted."""
         annotations = {**binding.annotations, JOURNAL: journal} if journal else binding.annotations
         self.sending += 1
         try:
             version, fence = binding.pod.metadata.resource_version, binding.pod.metadata.annotations.get(FENCE, "")
             await self._api.bind(binding.key, binding.node, annotations, uid=binding.uid, version=version, fence=fence)
-        except (errors.Conflict, errors.NotFound) as error:
-            await self._read(binding.key)
-            return self._failed(binding, str(error), changed=True)
         except errors.ApiError as error:
-            if not error.maybe_done:
-                return self._failed(binding, str(error))
-            pod = await self._read(binding.key)
-            if pod is None or pod.metadata.uid != binding.uid or pod.spec.node_name != binding.node:
-                return self._failed(binding, str(error))
+            return error
         finally:
             self.sending -= 1
+        return None
+
+    async def _result(self, binding: PodBinding, begin: float, error: errors.ApiError | None) -> Pod | None:
+        """Reports whether the pod is bound, and returns it if it is. `begin` is when the commit began."""
+        pod = binding.pod
+        if error is not None:
+            # A conflict can be with our own binding, the answer to which was lost.
+            changed = isinstance(error, (errors.Conflict, errors.NotFound))
+            found = await self._read(binding.key, binding.uid) if changed or error.maybe_done else None
+            if found is None or found.metadata.uid != binding.uid or found.spec.node_name != binding.node:
+                self._failed(binding, str(error), changed)
+                return None
+            pod = found
         self._put(CallResult(binding.key, binding.uid, binding.node, True))
         self._metrics.bound(time.monotonic() - begin, binding.pod)
-        return True
+        return pod
 
     def _report(self, commit: BindCommit, bound: list[PodBinding]) -> None:
         for event in plan_effects.binding_events([(one.pod, one.node) for one in bound], commit.pod_group):
@@ -177,20 +223,44 @@ class Binder:
         self._record(*plan_effects.binding_failed(binding.pod, why))
         return False
 
-    async def _read(self, key: str) -> Pod | None:
+    async def _read(self, key: str, uid: str) -> Pod | None:
         """Returns the pod as the API server has it, and passes it to the cache. Retries until there is an answer."""
         backoff = Backoff(0.2, 10.0)
         while True:
             try:
                 pod = await self._api.get(Pod, key)
             except errors.NotFound:
-                self._put(Observed("Pod", key, None, polled=True))
+                self._put(Observed("Pod", key, None, polled=True, uid=uid))
                 return None
             except errors.ApiError as error:
                 await asyncio.sleep(backoff.next(error.retry_after))
                 continue
-            self._put(Observed("Pod", key, pod, polled=True))
+            self._put(Observed("Pod", key, pod, polled=True, uid=uid))
             return pod
+
+
+class _FirstBinding:
+    """The answer to the first binding of a gang, for which the others wait."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self.answer: asyncio.Future[bool] = self._loop.create_future()  # whether the journal is written
+        self.soon: asyncio.Future[None] = self._loop.create_future()  # answered, or not for SLOT_WAIT_S
+
+    def sent(self) -> None:
+        self._timer = self._loop.call_later(SLOT_WAIT_S, self._end, self.soon, None)
+
+    def answered(self, accepted: bool) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._end(self.answer, accepted)
+        self._end(self.soon, None)
+
+    @staticmethod
+    def _end(future: asyncio.Future[T], result: T) -> None:
+        if not future.done():  # it may have been cancelled with those that wait for it
+            future.set_result(result)
 
 
 # --- volumes

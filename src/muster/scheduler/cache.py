@@ -30,7 +30,7 @@ from muster.model.scheduling import Queue
 from muster.scheduler.assumed_claims import AssumedClaims
 from muster.scheduler.backoffs import Backoffs, rejected
 from muster.scheduler.inbox import BindRefused, CallResult, CommitFinished, EvictionRefused, Message, Observed
-from muster.scheduler.journal import JOURNAL
+from muster.scheduler.journal import JOURNAL, Journal, decode
 from muster.scheduler.queueing_hints import Hint, queueing_hint
 
 # If the watch has not shown an accepted call after this time, the pod is read from the API server.
@@ -66,7 +66,9 @@ class Cache:
         self._clock = clock
         self.assumed: dict[str, Assumed] = {}
         self.committing: set[str] = set()  # groups whose commit the binder is sending
+        self.held: set[str] = set()  # those of them for which a cycle decided more bindings
         self.carriers: set[str] = set()  # pods with a journal that may be open
+        self.unfinished: dict[str, Journal] = {}  # group → the journal of a commit that this leader saw incomplete
         self.claims = AssumedClaims(self.state)
         self.inbox: deque[Message] = deque()
         self._nodes: dict[str, Object] = {}
@@ -91,7 +93,14 @@ class Cache:
     def open_journals(self) -> set[str]:
         """Returns the groups with a journal that may be open, and whose commit the binder is not sending."""
         carrying = (task.job for key in self.carriers if (task := self.state.tasks.get(key)) is not None)
-        return {job.key for job in carrying if job is not None} - self.committing
+        return ({job.key for job in carrying if job is not None} | self.unfinished.keys()) - self.committing
+
+    def close_journals(self, group: str) -> None:
+        """Forgets the journals of the group."""
+        self.unfinished.pop(group, None)
+        job = self.state.jobs.get(group)
+        if job is not None:
+            self.carriers.difference_update(job.tasks)
 
     def apply_messages(self) -> Hint:
         """Applies the messages of the inbox; returns the most urgent hint among them."""
@@ -105,8 +114,7 @@ class Cache:
                     self._accepted += message.accepted and bool(message.node)
                     most = max(most, self._on_result(message))
                 elif isinstance(message, CommitFinished):
-                    self.committing.discard(message.group)
-                    most = max(most, Hint.SCHEDULE_SOON)
+                    most = max(most, self._on_finished(message))
                 elif isinstance(message, BindRefused):
                     self.backoffs.bind_refused(message, self._clock())
                 elif isinstance(message, EvictionRefused):
@@ -155,7 +163,13 @@ class Cache:
     def _observe(self, message: Observed) -> Hint:
         kind, key, new = message.kind, message.key, message.object
         if kind == "Pod":
-            return self._observe_pod(key, new if isinstance(new, Pod) else None, message.polled)
+            pod = new if isinstance(new, Pod) else None
+            if not self._is_stale(message, pod):
+                return self._observe_pod(key, pod, message.polled)
+            known = self.state.tasks.get(key)
+            if known is not None:
+                self._track_pod(key, known.pod)  # it was read because its journal could not be removed
+            return Hint.IGNORE
         if kind == "Node":
             hint = queueing_hint(self._nodes.get(key), new)
             if hint == Hint.IGNORE:
@@ -207,6 +221,17 @@ class Cache:
             return Hint.IGNORE
         return self._store("Pod", key, new, queueing_hint(old, new) if old is not new else Hint.IGNORE)
 
+    def _is_stale(self, message: Observed, new: Pod | None) -> bool:
+        """Returns whether the watch has shown more of the pod than this answer to a GET."""
+        if not message.polled:
+            return False
+        known = self.state.tasks.get(message.key)
+        if known is None:
+            return True  # it was deleted, or the watch will show it
+        if new is None:
+            return bool(message.uid) and known.pod.metadata.uid != message.uid
+        return _version(new) < _version(known.pod)
+
     def _track_pod(self, key: str, pod: Pod) -> None:
         """Records whether the pod carries a journal, and whether its owner must be known first."""
         if JOURNAL in pod.metadata.annotations:
@@ -234,6 +259,16 @@ class Cache:
         self.state.upsert("Pod", message.key, assumed.observed)
         return Hint.SCHEDULE_NOW
 
+    def _on_finished(self, message: CommitFinished) -> Hint:
+        self.committing.discard(message.group)
+        journal = decode(message.journal) if message.journal else None
+        if journal is not None:
+            self.unfinished[message.group] = journal
+        if message.group in self.held:
+            self.held.discard(message.group)
+            return Hint.SCHEDULE_NOW
+        return Hint.SCHEDULE_SOON
+
     def _forget(self, key: str) -> None:
         del self.assumed[key]
         self.claims.forget(key)
@@ -244,6 +279,12 @@ class Cache:
         else:
             self.state.upsert(kind, key, new)
         return hint
+
+
+def _version(pod: Pod) -> int:
+    """Returns the resourceVersion as a number; those of pods are comparable, as the informers compare them."""
+    text = pod.metadata.resource_version
+    return int(text) if text.isdecimal() else 0
 
 
 def _older(old: Pod, new: Pod) -> bool:

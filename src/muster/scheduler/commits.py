@@ -6,13 +6,13 @@ The commits are made in the cycle thread from the plan and its state; the binder
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from msgspec import Struct
 
 from muster.engine.core.jobs import Job
-from muster.engine.core.plan import Eviction, Plan
+from muster.engine.core.plan import Eviction, Plan, PodReason
 from muster.engine.core.state import State
 from muster.model.core import Pod
 from muster.model.scheduling import PodGroup
@@ -22,9 +22,10 @@ from muster.scheduler.journal import (
     Journal,
     TooLarge,
     encode,
-    open_journal,
+    unfinished_journal,
 )
 
+NO_JOURNALS: Mapping[str, Journal] = {}
 # The predicates plugin refuses such pods; this is the check where it is not configured.
 NO_CLAIMS = "muster does not allocate spec.resourceClaims"
 
@@ -68,8 +69,13 @@ class Commits:
     errors: dict[str, str] = field(default_factory=dict)  # pod → why it cannot be bound at all
 
 
-def commits_of(plan: Plan, state: State, holder: str, now: float) -> Commits:
-    """Returns the plan's commits. Call it before the plan is assumed."""
+def commits_of(
+    plan: Plan, state: State, holder: str, now: float, unfinished: Mapping[str, Journal] = NO_JOURNALS
+) -> Commits:
+    """Returns the plan's commits. Call it before the plan is assumed.
+
+    `unfinished`: gang → the journal of an earlier commit that is incomplete.
+    """
     commits = Commits()
     gangs: dict[str, list[PodBinding]] = {}
     for key, node in plan.binds.items():
@@ -87,7 +93,7 @@ def commits_of(plan: Plan, state: State, holder: str, now: float) -> Commits:
             commits.errors.update((binding.key, NO_CLAIMS) for binding in bindings)
             continue
         try:
-            commits.bindings.append(_gang(state, state.jobs[key], bindings, holder, now))
+            commits.bindings.append(_gang(state, state.jobs[key], bindings, holder, now, unfinished.get(key)))
         except TooLarge as error:
             commits.errors.update((binding.key, str(error)) for binding in bindings)
     commits.evictions = _evictions(plan, state)
@@ -99,21 +105,46 @@ def _needs_journal(job: Job) -> bool:
     return job.min_available > 1 and job.ready < job.min_available
 
 
-def _gang(state: State, job: Job, bindings: list[PodBinding], holder: str, now: float) -> BindCommit:
-    """Returns the commit with its journal, which also has the pods of a journal that is still open."""
+def _gang(
+    state: State, job: Job, bindings: list[PodBinding], holder: str, now: float, unfinished: Journal | None
+) -> BindCommit:
+    """Returns the commit with its journal, which also has the pods of an earlier commit that is incomplete."""
     text = ""
     if len(bindings) > 1:  # a single binding is there or not, without a journal
-        found = open_journal(job)
-        pods = dict(found[1].pods) if found is not None else {}
-        for binding in bindings:
-            name = binding.key.partition("/")[2]
-            pods[name] = Entry(binding.node, binding.uid[:UID_PREFIX_CHARS], dict(binding.annotations))
+        earlier = unfinished_journal(job, unfinished)
+        pods = earlier.pods if earlier is not None else {}
+        pods.update(map(entry_of, bindings))
         first = bindings[0]
         text = encode(
             Journal(holder=holder, at=now, pods=pods), {**first.pod.metadata.annotations, **first.annotations}
         )
     group = state.objects["PodGroup"].get(job.key)
     return BindCommit(tuple(bindings), job.key, text, group if isinstance(group, PodGroup) else None)
+
+
+def entry_of(binding: PodBinding) -> tuple[str, Entry]:
+    """Returns the name of the pod and its entry in a journal."""
+    entry = Entry(binding.node, binding.uid[:UID_PREFIX_CHARS], dict(binding.annotations))
+    return binding.pod.metadata.name, entry
+
+
+def hold_back(plan: Plan, state: State, committing: Collection[str]) -> set[str]:
+    """Removes the bindings of gangs whose commit is being sent from the plan; returns these gangs.
+
+    Whether they need a journal, and which pods it must have, is known when the bindings before them are answered.
+    """
+    held: dict[str, Job] = {}
+    for key in plan.binds if committing else ():
+        job = state.tasks[key].job
+        if job is not None and job.key in committing:
+            held[key] = job
+    for key, job in held.items():
+        del plan.binds[key]
+        plan.effects.pop(key, None)
+        plan.reasons[key] = PodReason("committing", "waits for the answers to other bindings of its gang.")
+        if plan.phases.get(job.key) == "Running" and job.ready < job.min_available:
+            plan.phases[job.key] = "Inqueue"
+    return {job.key for job in held.values()}
 
 
 def by_claimer(plan: Plan, state: State) -> dict[str, list[Eviction]]:

@@ -19,10 +19,10 @@ from muster.process.logs import Log
 from muster.scheduler.backoffs import KubeletRejections
 from muster.scheduler.cache import Cache
 from muster.scheduler.cluster_metrics import cycle_statistics, deserved, drift, overused
-from muster.scheduler.commits import Commits, commits_of
+from muster.scheduler.commits import Commits, commits_of, entry_of, hold_back
 from muster.scheduler.configuration import LoadedConfig, UnmetRequirements
 from muster.scheduler.inbox import BindRefused
-from muster.scheduler.journal import JournalCarrier, Recovery, RecoveryAction, recover
+from muster.scheduler.journal import Attempts, JournalCarrier, Recovery, RecoveryAction, recover
 from muster.scheduler.metrics import Metrics, measured
 from muster.scheduler.queue_gates import withhold_gated
 from muster.scheduler.queue_usage import QueueUsage
@@ -96,17 +96,14 @@ class Decider:
         cache, state = self.cache, self.cache.state
         self._count += 1
         plan, closed_journals = self._recovered(now)
-        commits = commits_of(plan, state, self._holder, now) if plan.binds or plan.evictions else Commits()
+        commits = self._commits(plan, now, begin) if plan.binds or plan.evictions else Commits()
         self._assume(plan, commits)
         cache.backoffs.mark(state, begin)
         plan = self._decided(now)
         cache.backoffs.drop_refused_evictions(plan, state, begin)
         cache.backoffs.explain(plan, state, begin)
         admitted = withhold_gated(plan, state)
-        fresh = commits_of(plan, state, self._holder, now)
-        for key, why in fresh.errors.items():
-            cache.backoffs.bind_refused(BindRefused(key, state.tasks[key].uid, why), begin)
-            plan.binds.pop(key)
+        fresh = self._commits(plan, now, begin)
         self._assume(plan, fresh)
         transition = f"{self._holder}.{self._count}"
         usage = self._queue_usage.by_queue(state)
@@ -133,6 +130,7 @@ class Decider:
 
         self._unmet.check(scheduler.config, state)
         plan = scheduler.cycle(state, now, self._log, read_shares)
+        self.cache.held |= hold_back(plan, state, self.cache.committing)
         self._metrics.statistics = cycle_statistics(plan, state, shares, over, self._queue_usage)
         self._log_overfull(self._metrics.statistics.overfull)
         self._recount()
@@ -157,28 +155,65 @@ class Decider:
         if wrong:
             raise Drift(f"{wrong} accounts of nodes differ from a recount of their pods")
 
+    def _commits(self, plan: Plan, now: float, ticks: float) -> Commits:
+        """Returns the plan's commits; bindings that cannot be sent are removed from the plan and backed off."""
+        cache = self.cache
+        commits = commits_of(plan, cache.state, self._holder, now, cache.unfinished)
+        for key, why in commits.errors.items():
+            cache.backoffs.bind_refused(BindRefused(key, cache.state.tasks[key].uid, why), ticks)
+            del plan.binds[key]
+        return commits
+
     def _assume(self, plan: Plan, commits: Commits) -> None:
+        self._remember(commits)
         self.cache.assume(plan, {c.bindings[0].key: c.journal for c in commits.bindings if c.journal})
         self.cache.committing.update(commit.group for commit in commits.bindings if commit.group)
 
     # --- interrupted commits
+
+    def _remember(self, commits: Commits) -> None:
+        """Adds the bindings of gangs with an incomplete commit to it: what is undone later is the whole gang."""
+        cache = self.cache
+        if not cache.unfinished:
+            return
+        for binding in (one for commit in commits.bindings for one in commit.bindings):
+            job = cache.state.tasks[binding.key].job
+            journal = cache.unfinished.get(job.key) if job is not None else None
+            if journal is not None:
+                name, entry = entry_of(binding)
+                journal.pods[name] = entry
 
     def _recovered(self, now: float) -> tuple[Plan, list[JournalCarrier]]:
         """Returns a plan that finishes or undoes interrupted commits, and the journals that can be removed."""
         cache, plan = self.cache, Plan()
         finished: list[JournalCarrier] = []
         groups = sorted(cache.open_journals())
-        self._interrupted = {group: self._interrupted.get(group, now) for group in groups}
+        # A group whose commit is being sent is not looked at, but its grace period goes on.
+        sending = {group: since for group, since in self._interrupted.items() if group in cache.committing}
+        self._interrupted = sending | {group: self._interrupted.get(group, now) for group in groups}
         self._finished_once &= self._interrupted.keys()
         for group in groups:
-            recovery = recover(cache.state, group, group in self._finished_once, self._interrupted[group], now)
+            recovery = recover(cache.state, group, self._attempts(group), now)
             if recovery.action is RecoveryAction.CLOSE:
-                if recovery.carrier is not None:
-                    finished.append(recovery.carrier)
-                cache.carriers.difference_update(cache.state.jobs[group].tasks)
-            elif recovery.action is not RecoveryAction.WAIT:
+                finished += recovery.carriers
+                cache.close_journals(group)
+                continue
+            if recovery.journal is not None:
+                # A pod of it may be recreated, which closes it.
+                cache.unfinished[group] = recovery.journal
+            if recovery.action is not RecoveryAction.WAIT:
                 self._add_recovery(plan, group, recovery)
         return plan, finished
+
+    def _attempts(self, group: str) -> Attempts:
+        cache = self.cache
+        job = cache.state.jobs.get(group)
+        assumed = {key: cache.assumed[key] for key in job.tasks if key in cache.assumed} if job is not None else {}
+        return Attempts(
+            self._interrupted[group], group in self._finished_once, cache.unfinished.get(group), assumed.keys(),
+            {key for key, one in assumed.items() if not one.node},
+            {key for key, one in assumed.items() if one.check_at is None},
+        )  # fmt: skip
 
     def _add_recovery(self, plan: Plan, group: str, recovery: Recovery) -> None:
         assert recovery.journal is not None
@@ -192,7 +227,7 @@ class Decider:
                 if entry.annotations:
                     plan.effects[task.key] = [Effect("annotations", task.key, dict(entry.annotations))]
             else:
-                plan.evictions.append(Eviction(task.key, entry.node, "", "gang"))
+                plan.evictions.append(Eviction(task.key, task.pod.spec.node_name, "", "gang"))
 
     # --- the end of a cycle
 

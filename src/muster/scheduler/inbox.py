@@ -14,6 +14,7 @@ class Observed(Struct, frozen=True):
     key: str
     object: Object | None
     polled: bool = False  # from a GET
+    uid: str = ""  # of the pod that the GET asked for
 
 
 class CallResult(Struct, frozen=True):
@@ -29,6 +30,7 @@ class CommitFinished(Struct, frozen=True):
     """The binder has finished a gang's commit, successfully or not."""
 
     group: str
+    journal: str = ""  # of a commit that bound some of its pods and not the others
 
 
 class BindRefused(Struct, frozen=True):

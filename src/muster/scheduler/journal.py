@@ -7,7 +7,8 @@ intended.
 
 A journal is open as long as one of its pods is pending. A closed one never opens again, because a bound pod never
 becomes pending and a recreated pod has another uid. So the journal of a complete commit stays on its pod and means
-nothing.
+nothing. If a pod of an incomplete commit is recreated, its journal closes although the gang is partial: the leader also
+remembers the journals of the commits that it saw incomplete, until their gangs have their minimum or nothing is bound.
 
 Recovery binds the remaining pods to the intended nodes if they still have capacity. Otherwise the next cycles may find
 other nodes, and if the gang is incomplete after a grace period, its bound pods are evicted. An open journal of a gang
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import Enum
 from typing import Any
 
@@ -27,7 +28,9 @@ from msgspec import Struct
 
 from muster.engine.core.jobs import Job, Status, Task
 from muster.engine.core.state import State
+from muster.engine.volumes.volume_claims import claim_name, is_bound
 from muster.model.core import Pod
+from muster.model.storage import PersistentVolumeClaim
 
 JOURNAL = "muster.io/commit"
 UNCOMPRESSED_MAX_BYTES = 32 * 1024
@@ -105,16 +108,28 @@ def journal_of(pod: Pod) -> Journal | None:
     return None if text is None else decode(text)
 
 
-def open_journal(job: Job) -> tuple[JournalCarrier, Journal] | None:
-    """Returns the latest open journal of the job's pods: one of its pods is pending."""
+def open_journals(job: Job) -> list[tuple[JournalCarrier, Journal]]:
+    """Returns the open journals of the job's pods, the latest one last: one of their pods is pending."""
     pending = [task for task in job.tasks.values() if task.status == Status.PENDING]
-    latest: tuple[float, str, JournalCarrier, Journal] | None = None
+    found: list[tuple[JournalCarrier, Journal]] = []
     for task in job.tasks.values() if pending else ():
         journal = journal_of(task.pod)
         if journal is not None and any(journal.same(one.name, one.uid) for one in pending):
-            found = journal.at, task.key, JournalCarrier(task.key, task.pod.metadata.uid), journal
-            latest = found if latest is None or found[:2] > latest[:2] else latest
-    return latest[2:] if latest is not None else None
+            found.append((JournalCarrier(task.key, task.pod.metadata.uid), journal))
+    return sorted(found, key=lambda one: (one[1].at, one[0].key))
+
+
+def unfinished_journal(job: Job, remembered: Journal | None) -> Journal | None:
+    """Returns one journal for all incomplete commits of the job, with those of their pods that still exist."""
+    journals = [journal for _, journal in open_journals(job)]
+    if remembered is not None:
+        journals.append(remembered)
+    if not journals:
+        return None
+    journals.sort(key=lambda one: one.at)
+    uids = {task.name: task.uid for task in job.tasks.values()}
+    pods = {name: entry for one in journals for name, entry in one.pods.items() if one.same(name, uids.get(name, ""))}
+    return Journal(holder=journals[-1].holder, at=journals[-1].at, pods=pods)
 
 
 def removal(carrier: JournalCarrier) -> dict[str, Any]:
@@ -138,33 +153,62 @@ class Recovery(Struct, frozen=True):
     action: RecoveryAction
     tasks: tuple[Task, ...] = ()  # to bind (FINISH) or to evict (UNDO)
     journal: Journal | None = None
-    carrier: JournalCarrier | None = None  # of the open journal
+    carriers: tuple[JournalCarrier, ...] = ()  # of the open journals, which can be removed (CLOSE)
 
 
-def recover(state: State, group: str, tried: bool, since: float, now: float) -> Recovery:
-    """Returns what to do about the group's journal.
+class Attempts(Struct, frozen=True):
+    """What the leader knows about the recovery of a group, apart from the cluster's state."""
 
-    `tried`: FINISH was returned before; `since`: when this leader first saw the journal.
-    """
+    since: float  # when it first saw the journal
+    tried: bool = False  # FINISH was returned before
+    remembered: Journal | None = None  # of a commit that this leader saw incomplete
+    assumed: Collection[str] = ()  # pods that are assumed to be bound or terminating
+    evicted: Collection[str] = ()  # those of them that are assumed to be terminating
+    unanswered: Collection[str] = ()  # those of them whose call is in flight
+
+
+def recover(state: State, group: str, attempts: Attempts, now: float) -> Recovery:
+    """Returns what to do about the group's journal."""
     job = state.jobs.get(group)
-    found = open_journal(job) if job is not None else None
-    if found is None or job is None:
+    if job is None:
         return Recovery(RecoveryAction.CLOSE)
-    carrier, journal = found
-    tasks = [t for t in job.tasks.values() if journal.same(t.name, t.uid)]
+    journal = unfinished_journal(job, attempts.remembered)
+    if journal is None:
+        # A pod whose binding fails is pending again, and opens the journal again.
+        return Recovery(RecoveryAction.WAIT if attempts.unanswered else RecoveryAction.CLOSE)
+    carriers = tuple(carrier for carrier, _ in open_journals(job))
+    tasks = [t for t in job.tasks.values() if t.name in journal.pods]
     bound = [t for t in tasks if t.status in _BOUND]
     rest = [t for t in tasks if t.status == Status.PENDING]
+    if any(t.key in attempts.evicted for t in tasks):
+        return Recovery(RecoveryAction.WAIT, journal=journal)  # an eviction can still be refused
     # Pods that ran and ended are no sign of an interrupted commit.
     ended = job.count[Status.SUCCEEDED] or job.count[Status.FAILED]
-    if not bound or job.ready >= job.min_available or ended:
-        return Recovery(RecoveryAction.CLOSE, carrier=carrier)
-    if not tried and _have_capacity(state, rest, journal):
+    if not bound or ended:
+        return Recovery(RecoveryAction.CLOSE, carriers=carriers)
+    if job.ready >= job.min_available:
+        if attempts.assumed:
+            return Recovery(RecoveryAction.WAIT, journal=journal)  # the watch may yet show that a pod is gone
+        return Recovery(RecoveryAction.CLOSE, carriers=carriers)
+    suffices = job.ready + len(rest) >= job.min_available  # not if its undoing has begun
+    if not attempts.tried and suffices and _have_claims(state, rest) and _have_capacity(state, rest, journal):
         return Recovery(RecoveryAction.FINISH, tuple(sorted(rest, key=lambda t: t.key)), journal)
-    if now - max(since, journal.at) < RECOVERY_GRACE_S:
-        return Recovery(RecoveryAction.WAIT)
+    if now - max(attempts.since, journal.at) < RECOVERY_GRACE_S:
+        return Recovery(RecoveryAction.WAIT, journal=journal)
     # The pod that carries the journal is evicted last: as long as it exists, the next leader knows what to undo.
-    others = [t for t in bound if t.key != carrier.key]
+    others = [t for t in bound if not carriers or t.key != carriers[-1].key]
     return Recovery(RecoveryAction.UNDO, tuple(sorted(others or bound, key=lambda t: t.key)), journal)
+
+
+def _have_claims(state: State, tasks: list[Task]) -> bool:
+    """Returns whether all claims of these pods are bound: only a cycle can choose volumes."""
+    claims = state.objects["PersistentVolumeClaim"]
+    for task in tasks:
+        for name in filter(None, (claim_name(task.name, volume) for volume in task.pod.spec.volumes)):
+            claim = claims.get(f"{task.namespace}/{name}")
+            if not isinstance(claim, PersistentVolumeClaim) or not is_bound(claim):
+                return False
+    return True
 
 
 def _have_capacity(state: State, tasks: list[Task], journal: Journal) -> bool:

@@ -6,6 +6,7 @@ import asyncio
 import ssl
 import stat
 import sys
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -152,6 +153,35 @@ def test_the_authority_of_a_client_certificate_is_not_sent(tmp_path: Path) -> No
             end.do_handshake()
     sent = ends[1]._sslobj.get_unverified_chain()  # type: ignore[attr-defined]  # public since Python 3.13
     assert {dict(pair[0] for pair in one.get_info()["subject"])["commonName"] for one in sent} == {"me"}
+
+
+class FullDevice:
+    """A temporary file on a full disk: a part of the text is written."""
+
+    name = "not to be read"
+
+    def __enter__(self) -> FullDevice:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def write(self, data: bytes) -> int:
+        return len(data) // 2
+
+
+def no_space(*_: object, **__: object) -> FullDevice:
+    raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("temporary", [no_space, lambda *_, **__: FullDevice()], ids=["no file", "half of it"])
+def test_a_client_certificate_is_loaded_without_space_for_temporary_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, temporary: object
+) -> None:
+    from live.certificates import Authority
+
+    certificate, key = Authority(tmp_path / "pki").client("me", "us")
+    monkeypatch.setattr(tempfile, "NamedTemporaryFile", temporary)
+    assert load(kubeconfig(tmp_path, f"client-certificate: {certificate}, client-key: {key}")).tls is not None
 
 
 def test_of_several_files_the_first_context_and_the_first_of_a_name_count(

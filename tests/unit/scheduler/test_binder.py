@@ -10,6 +10,7 @@ import pytest
 from builders.manifests import node, queue
 from builders.scheduler_objects import EVICTS, bound, cluster_of, priority_class, waiting
 from builders.small_cluster import pod_group
+from fakes import virtual_time
 from fakes.stepped_scheduler import Faults, KillAt, Leader, assert_gangs_whole
 from muster.cluster.embedded import EmbeddedCluster
 from muster.scheduler.cache import CONFIRM_TIMEOUT_S
@@ -68,6 +69,93 @@ def test_no_other_binding_comes_between_those_of_a_gang() -> None:
         for name in "ab":
             places = [place for place, key in enumerate(order) if key.startswith(f"d/{name}-")]
             assert len(places) == 5 and places[-1] - places[0] <= 5, order
+
+    asyncio.run(run())
+
+
+class FirstTakes30Seconds(Faults):
+    """The first binding of the gang is answered late, or its answer is lost and it cannot be read for so long."""
+
+    def __init__(self, lost: bool) -> None:
+        self.lost = lost
+        self.reads = 0
+        self._late = False
+
+    def before(self, number: int, verb: str, key: str) -> Exception | None:
+        self._late = not self.lost and (verb, key) == ("bind", "d/gang-0")
+        self.reads += verb == "get"
+        return errors.Unreachable(verb, "away") if verb == "get" and self.reads < 8 else None
+
+    def after(self, number: int, verb: str, key: str) -> Exception | None:
+        return errors.TimedOut(verb, "no answer") if self.lost and (verb, key) == ("bind", "d/gang-0") else None
+
+    def delay(self) -> float:
+        late, self._late = self._late, False
+        return 30.0 if late else 0.01
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["late", "lost"])
+def test_a_first_binding_that_takes_long_does_not_stop_the_bindings_of_other_pods(lost: bool) -> None:
+    async def scenario() -> None:
+        gang = [pod_group("gang", members=5), *(waiting(f"gang-{i}", "gang") for i in range(5))]
+        cluster = cluster_of(queue("default"), node("n1", cpu="99"), *gang)
+        leader = Leader(cluster, faults=FirstTakes30Seconds(lost))
+        leader.binder._slots = asyncio.Semaphore(3)
+        leader.begin()
+        await asyncio.sleep(0.5)
+        cluster.store.create(waiting("single"))
+        leader.watch()
+        leader.begin()
+        await asyncio.sleep(2.0)
+        assert set(bound(cluster)) - {"gang-0"} == {"single"}
+        await asyncio.sleep(60.0)
+        assert len(bound(cluster)) == 6 and leader.binder._slots._value == 3
+
+    virtual_time.run(scenario())
+
+
+class ConflictsWithItself(Faults):
+    """The answer was lost on the way, the request was sent again, and the second one is answered."""
+
+    def after(self, number: int, verb: str, key: str) -> Exception | None:
+        return errors.Conflict(verb, "is bound already", code=409) if verb == "bind" else None
+
+
+def test_a_binding_that_conflicts_with_our_own_earlier_one_is_a_success() -> None:
+    async def run() -> None:
+        cluster = five_binds_and_two_evictions()
+        leader = Leader(cluster, EVICTS, ConflictsWithItself())
+        await leader.turn()
+        assert sum(name.startswith("gang") for name in bound(cluster)) == 5
+        assert leader.metrics.bind_failures._value.get() == 0 and leader.metrics.gang_commits._value.get() == 1
+
+    asyncio.run(run())
+
+
+class SomebodyBindsFirst(Faults):
+    """Another scheduler binds the first pod to the node that was chosen, without the journal."""
+
+    def __init__(self) -> None:
+        self.cluster: EmbeddedCluster | None = None
+
+    def before(self, number: int, verb: str, key: str) -> Exception | None:
+        if (number, verb) == (0, "bind") and self.cluster is not None:
+            self.cluster.store.bind(key, "n0")
+        return None
+
+
+def test_no_pod_is_bound_after_a_first_one_that_has_no_journal() -> None:
+    async def run() -> None:
+        gang = [pod_group("gang", members=3), *(waiting(f"gang-{i}", "gang") for i in range(3))]
+        cluster = cluster_of(queue("default"), node("n0", cpu="9"), *gang)
+        faults = SomebodyBindsFirst()
+        faults.cluster = cluster
+        leader = Leader(cluster, faults=faults)
+        await leader.turn()
+        assert bound(cluster) == {"gang-0": "n0"}
+        leader.watch()
+        await leader.settle(3)
+        assert len(bound(cluster)) == 3
 
     asyncio.run(run())
 

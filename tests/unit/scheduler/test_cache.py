@@ -187,3 +187,20 @@ def test_a_heartbeat_needs_no_cycle_and_invalidates_nothing() -> None:
     same = replace(same, status=replace(same.status, conditions=[beat]))
     cache.put(Observed("Node", "n1", same))
     assert cache.apply_messages() == Hint.SCHEDULE_NOW
+
+
+def test_the_answer_to_a_get_is_ignored_if_the_watch_has_shown_more_by_then() -> None:
+    pod = waiting("a", on="n1", cpu="1")
+    pod.metadata.resource_version = "7"
+    cache, _ = made(pod)
+    old = replace(waiting("a", cpu="1"), metadata=replace(pod.metadata, resource_version="6"))
+    cache.put(Observed("Pod", "d/a", old, polled=True, uid="uid-a"))
+    cache.apply_messages()
+    assert pod_of(cache, "a").spec.node_name == "n1"
+    cache.put(Observed("Pod", "d/a", None, polled=True, uid="an earlier pod of this name"))
+    cache.apply_messages()
+    assert pod_of(cache, "a").spec.node_name == "n1"
+    observe(cache, None)
+    cache.put(Observed("Pod", "d/a", pod, polled=True, uid="uid-a"))
+    cache.apply_messages()
+    assert "d/a" not in cache.state.tasks and free(cache, "n1") == 4000

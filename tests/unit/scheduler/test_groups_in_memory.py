@@ -8,37 +8,24 @@ import pytest
 from msgspec.structs import replace
 
 from builders.manifests import node, queue
-from builders.node_groups import thing
-from builders.scheduler_objects import EVICTS, bound, cluster_of, open_journals, waiting
+from builders.scheduler_objects import EVICTS, bound, cluster_of, open_journals, replica_set, waiting
 from fakes.stepped_scheduler import Faults, KillAt, Leader
 from muster.cluster.embedded import EmbeddedCluster
 from muster.groupctl.controllers.podgroups import PodGroupController
 from muster.model.batch import ReplicaSet
 from muster.model.core import Node, Pod
-from muster.model.meta import Object, OwnerReference
+from muster.model.meta import OwnerReference
 from muster.model.scheduling import PodGroup
 from muster.scheduler.inbox import Observed
 from muster.scheduler.journal import RECOVERY_GRACE_S, journal_of
 from muster.scheduler.status import PodStatusPatch
 from muster.store import errors
-from muster.workloads import MIN_MEMBER
 
 SIZE = 5
 
 
-def replica_set(members: int = SIZE) -> Object:
-    meta = {"namespace": "d", "uid": "uid-web", "annotations": {MIN_MEMBER: str(members)}}
-    container = {"name": "main", "image": "app:1", "resources": {"requests": {"cpu": "1"}}}
-    template = {
-        "metadata": {"labels": {"app": "web"}},
-        "spec": {"schedulerName": "muster", "terminationGracePeriodSeconds": 1, "containers": [container]},
-    }
-    spec = {"replicas": SIZE, "selector": {"matchLabels": {"app": "web"}}, "template": template}
-    return thing("apps/v1", "ReplicaSet", "web", meta, spec=spec)
-
-
 def five_pods() -> EmbeddedCluster:
-    return cluster_of(queue("default"), *(node(f"n{i}", cpu="2") for i in range(3)), replica_set())
+    return cluster_of(queue("default"), *(node(f"n{i}", cpu="2") for i in range(3)), replica_set("web", SIZE))
 
 
 def no_open_journal(cluster: EmbeddedCluster) -> bool:
@@ -97,7 +84,7 @@ def test_if_the_first_binding_is_refused_no_other_pod_is_bound() -> None:
 
 def test_a_gang_that_does_not_fit_is_not_begun() -> None:
     async def run() -> None:
-        cluster = cluster_of(queue("default"), node("n0", cpu="4"), replica_set())
+        cluster = cluster_of(queue("default"), node("n0", cpu="4"), replica_set("web", SIZE))
         leader = Leader(cluster)
         await leader.settle(3)
         assert bound(cluster) == {} and no_open_journal(cluster)
@@ -172,7 +159,7 @@ def test_a_pod_is_not_placed_before_its_owner_is_known() -> None:
 
 def test_pods_of_an_owner_that_was_deleted_are_not_placed_one_by_one() -> None:
     async def run() -> None:
-        cluster = cluster_of(queue("default"), node("n0", cpu="4"), replica_set())
+        cluster = cluster_of(queue("default"), node("n0", cpu="4"), replica_set("web", SIZE))
         leader = Leader(cluster)
         await leader.turn()
         leader.cache.put(Observed("ReplicaSet", "d/web", None))

@@ -13,9 +13,25 @@ from builders.scheduler_objects import EVICTS, bound, cluster_of, waiting
 from builders.small_cluster import pod_group
 from fakes.stepped_scheduler import Faults, Leader, assert_gangs_whole
 from muster.cluster.embedded import EmbeddedCluster
-from muster.model.core import Pod
+from muster.model.core import Pod, Volume
+from muster.model.meta import ObjectMeta
+from muster.model.pod import PersistentVolumeClaimSource, PodResourceClaim
 from muster.model.scheduling import PodGroup
-from muster.scheduler.journal import JOURNAL, RECOVERY_GRACE_S, Entry, Journal, TooLarge, decode, encode, journal_of
+from muster.model.storage import PersistentVolumeClaim, PersistentVolumeClaimStatus
+from muster.scheduler.inbox import CallResult, Observed
+from muster.scheduler.journal import (
+    JOURNAL,
+    RECOVERY_GRACE_S,
+    Attempts,
+    Entry,
+    Journal,
+    RecoveryAction,
+    TooLarge,
+    decode,
+    encode,
+    journal_of,
+    recover,
+)
 from muster.store import errors
 
 
@@ -81,15 +97,34 @@ def test_the_journal_of_a_gang_that_has_its_minimum_is_removed_while_a_pod_of_it
     asyncio.run(run())
 
 
+def with_second_journal(cluster: EmbeddedCluster, *nodes: str) -> None:
+    """The second pod has a journal of a later leader."""
+    second = cluster.store.get(Pod, "d/gang-x-1")
+    entries = {f"gang-x-{i}": Entry(on, f"uid-gang-x-{i}"[:8]) for i, on in enumerate(nodes)}
+    text = encode(Journal(holder="next", at=990.0, pods=entries))
+    meta = replace(second.metadata, annotations={**second.metadata.annotations, JOURNAL: text})
+    cluster.store.write(replace(second, metadata=meta))
+
+
+def test_all_open_journals_of_a_gang_that_has_its_minimum_are_removed() -> None:
+    async def run() -> None:
+        cluster = begun(bound_pods=2, free="0", at=980.0)
+        with_second_journal(cluster, "n1", "n2", "n2")
+        group = cluster.store.get(PodGroup, "d/gang")
+        cluster.store.write(replace(group, spec=replace(group.spec, min_member=2)))
+        leader = Leader(cluster, holder="new")
+        await leader.settle(3)
+        assert [p.metadata.name for p in cluster.store.of(Pod).values() if JOURNAL in p.metadata.annotations] == []
+        assert leader.cache.carriers == set()
+
+    asyncio.run(run())
+
+
 def test_of_two_open_journals_the_later_one_counts() -> None:
     async def run() -> None:
         cluster = begun(bound_pods=2, at=980.0)
         cluster.store.create(typed(node("n3", cpu="4")))
-        second = cluster.store.get(Pod, "d/gang-x-1")
-        entries = {f"gang-x-{i}": Entry(on, f"uid-gang-x-{i}"[:8]) for i, on in enumerate(("n1", "n2", "n3"))}
-        text = encode(Journal(holder="next", at=990.0, pods=entries))
-        meta = replace(second.metadata, annotations={**second.metadata.annotations, JOURNAL: text})
-        cluster.store.write(replace(second, metadata=meta))
+        with_second_journal(cluster, "n1", "n2", "n3")
         leader = Leader(cluster, holder="new")
         await leader.settle(3)
         assert bound(cluster) == {"gang-x-0": "n1", "gang-x-1": "n2", "gang-x-2": "n3"}
@@ -126,12 +161,88 @@ def test_a_gang_that_cannot_be_completed_is_undone_after_a_grace_period() -> Non
     asyncio.run(run())
 
 
+def test_the_pod_with_the_journal_is_evicted_when_the_other_evictions_are_confirmed() -> None:
+    async def run() -> None:
+        cluster = begun(bound_pods=2, free="0", at=900.0)
+        leader = Leader(cluster, holder="new")
+        leader.decide()
+        cluster.advance(1000.0 + RECOVERY_GRACE_S + 1)
+        assert [e.pod for e, _ in leader.decide().commits.evictions[0].victims] == ["d/gang-x-1"]
+        for _ in range(2):
+            decision = leader.decide()
+            assert decision.commits.evictions == [] and decision.closed_journals == []
+        cluster.store.evict("d/gang-x-1", by="", rule="")
+        leader.watch()
+        assert [e.pod for e, _ in leader.decide().commits.evictions[0].victims] == ["d/gang-x-0"]
+        decision = leader.decide()  # the eviction can still be refused
+        assert decision.closed_journals == [] and leader.cache.open_journals() == {"d/gang"}
+
+    asyncio.run(run())
+
+
+def test_a_gang_whose_undoing_had_begun_is_not_bound_any_further() -> None:
+    cluster = begun(bound_pods=2, at=900.0)
+    cluster.store.evict("d/gang-x-1", by="", rule="")
+    leader = Leader(cluster, holder="new")
+    assert leader.decide().commits.bindings == []
+    cluster.advance(1000.0 + RECOVERY_GRACE_S + 1)
+    leader.watch()
+    assert [e.pod for e, _ in leader.decide().commits.evictions[0].victims] == ["d/gang-x-0"]
+
+
+def test_a_pod_whose_claims_are_not_bound_is_left_to_the_cycles() -> None:
+    cluster = begun(bound_pods=1)
+    pod = cluster.store.get(Pod, "d/gang-x-2")
+    source = PersistentVolumeClaimSource(claim_name="data")
+    volumes = [Volume(name="data", persistent_volume_claim=source)]
+    cluster.store.write(replace(pod, spec=replace(pod.spec, volumes=volumes)))
+    attempts = Attempts(since=1000.0)
+    claim = PersistentVolumeClaim(
+        metadata=ObjectMeta(name="data", namespace="d"), status=PersistentVolumeClaimStatus(phase="Pending")
+    )
+    for _ in range(2):  # a claim that does not exist, and one that is not bound
+        leader = Leader(cluster)
+        assert recover(leader.cache.state, "d/gang", attempts, 1000.0).action is RecoveryAction.WAIT
+        claim = cluster.store.create(claim) if not cluster.store.of(PersistentVolumeClaim) else claim
+    status = PersistentVolumeClaimStatus(phase="Bound")
+    cluster.store.write(replace(claim, spec=replace(claim.spec, volume_name="v"), status=status))
+    assert recover(Leader(cluster).cache.state, "d/gang", attempts, 1000.0).action is RecoveryAction.FINISH
+
+
+def test_a_pod_that_recovery_cannot_bind_at_all_is_not_assumed_to_be_bound() -> None:
+    cluster = begun(bound_pods=1)
+    pod = cluster.store.get(Pod, "d/gang-x-2")
+    claims = [PodResourceClaim(name="gpu")]
+    cluster.store.write(replace(pod, spec=replace(pod.spec, resource_claims=claims)))
+    leader = Leader(cluster)
+    assert leader.decide().commits.bindings == []
+    assert leader.cache.assumed == {} and leader.cache.committing == set()
+
+
+def test_a_journal_is_kept_while_a_binding_that_would_open_it_again_is_in_flight() -> None:
+    cluster = begun(bound_pods=2)
+    group = cluster.store.get(PodGroup, "d/gang")
+    cluster.store.write(replace(group, spec=replace(group.spec, min_member=2)))
+    leader = Leader(cluster, holder="new")
+    first = leader.decide()
+    assert [carrier.key for carrier in first.closed_journals] == ["d/gang-x-0"]
+    assert [binding.key for binding in first.commits.bindings[0].bindings] == ["d/gang-x-2"]
+    # It could not be removed, and the pod was read.
+    carrier = cluster.store.get(Pod, "d/gang-x-0")
+    leader.cache.put(Observed("Pod", "d/gang-x-0", carrier, polled=True, uid=carrier.metadata.uid))
+    assert leader.decide().closed_journals == []
+    leader.cache.put(CallResult("d/gang-x-2", "uid-gang-x-2", "n2", False))
+    assert [carrier.key for carrier in leader.decide().closed_journals] == ["d/gang-x-0"]
+
+
 def test_a_recreated_pod_is_not_the_pod_of_the_journal() -> None:
     async def run() -> None:
         cluster = begun(bound_pods=1)
         recreated = cluster.store.get(Pod, "d/gang-x-2")
         cluster.store.delete(Pod, "d/gang-x-2")
         cluster.store.create(replace(recreated, metadata=replace(recreated.metadata, uid="other", resource_version="")))
+        group = cluster.store.get(PodGroup, "d/gang")
+        cluster.store.write(replace(group, spec=replace(group.spec, min_member=2)))
         leader = Leader(cluster, holder="new")
         decision = leader.decide()
         first = decision.commits.bindings[0]

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from builders.manifests import node, queue
 from builders.scheduler_objects import bound, cluster_of, waiting
+from builders.small_cluster import pod_group
 from fakes.stepped_scheduler import Leader
 from muster.cluster.embedded import EmbeddedCluster
 from muster.engine.volumes.volume_claims import BIND_COMPLETED, SELECTED_NODE
@@ -129,6 +130,29 @@ def test_a_scheduler_that_stops_resets_the_claims_that_it_waits_for() -> None:
         assert await leader.binder.finished(5)
         assert SELECTED_NODE not in cluster.store.get(PersistentVolumeClaim, "d/data").metadata.annotations
         assert bound(cluster) == {}
+
+    asyncio.run(run())
+
+
+def test_no_pod_of_a_gang_is_bound_if_the_claims_of_one_are_not() -> None:
+    async def run() -> None:
+        cluster = with_claim("driver.example", volume=False)
+        with_volume = cluster.store.get(Pod, "d/a")
+        cluster.store.delete(Pod, "d/a")
+        cluster.store.create(pod_group("gang", members=3))
+        for name in "bcd":
+            pod = waiting(name, "gang")
+            if name == "c":
+                pod.spec.volumes = with_volume.spec.volumes
+            cluster.store.create(pod)
+        leader = await begun(cluster, 5.0)
+        claim = cluster.store.get(PersistentVolumeClaim, "d/data")
+        cluster.store.write(replace(claim, metadata=replace(claim.metadata, annotations={})))
+        await leader.landed()
+        assert bound(cluster) == {} and [verb for verb, _ in leader.calls.made].count("bind") == 0
+        leader.watch()
+        leader.assert_exact()
+        assert leader.cache.committing == set() and leader.cache.unfinished == {}
 
     asyncio.run(run())
 
