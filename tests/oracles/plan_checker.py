@@ -6,16 +6,18 @@ where it is, a group has its minimum or nothing, and nobody was evicted who may 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from muster.config.types import Config
 from muster.engine.core.plan import Plan
-from muster.model.core import Node, Pod, PodAffinityTerm, PriorityClass
+from muster.model.core import Node, Pod, PriorityClass
 from muster.model.meta import Object, key
 from muster.model.requests import amounts, requests
 from muster.model.scheduling import PodGroup, Queue
-from muster.model.selectors import matches
+from oracles.pod_rules import Placements, check_pod_rules
 
 GROUP = "scheduling.k8s.io/group-name"
 _CRITICAL = ("system-cluster-critical", "system-node-critical")
@@ -30,6 +32,7 @@ class End:
     groups: dict[str, PodGroup]
     queues: dict[str, Queue]
     classes: dict[str, int]
+    there: dict[str, str]  # pod → its node before the plan
     where: dict[str, str]  # pod → its node at the end; evicted and terminating pods are gone, pipelined ones have come
     holding: dict[str, str]  # pod → its node right after the bindings: terminating pods are still there
 
@@ -46,12 +49,23 @@ class End:
             {key(o): o for o in every if isinstance(o, PodGroup)},
             {key(o): o for o in every if isinstance(o, Queue)},
             {key(o): o.value for o in every if isinstance(o, PriorityClass)},
+            there,
             {**staying, **plan.pipelined, **plan.binds},
             {**there, **plan.binds},
         )
 
+    @cached_property
+    def members(self) -> dict[str, list[str]]:
+        """Group → its pods."""
+        found: dict[str, list[str]] = {}
+        for name, pod in self.pods.items():
+            found.setdefault(_group(name, pod), []).append(name)
+        found.pop("", None)
+        return found
 
-def check(objects: Iterable[Object], config: Config, plan: Plan) -> None:
+
+def check(objects: Iterable[Object], config: Config, plan: Plan) -> set[str]:
+    """Returns the bound pods of which a rule could not be judged from the end."""
     every = list(objects)
     end = End.of(every, plan)
     assert not plan.binds.keys() & plan.pipelined.keys()
@@ -63,34 +77,37 @@ def check(objects: Iterable[Object], config: Config, plan: Plan) -> None:
     check_gangs(end, plan, config)
     check_evictions(end, plan, config)
     check_reasons(end, plan)
-    if config.plugin("predicates") is not None:
-        for pod in plan.binds:
-            check_filters(end, pod)
+    if config.plugin("predicates") is None:
+        return set()
+    gone = {e.pod for e in plan.evictions}
+    return check_pod_rules(Placements(end.nodes, end.pods, end.there, plan.binds, plan.pipelined, gone))
 
 
 # --- capacity
 
 
-def _sum(end: End, where: Mapping[str, str], node: str) -> dict[str, int]:
-    found: dict[str, int] = {}
+def _held(end: End, where: Mapping[str, str]) -> dict[str, Counter[str]]:
+    """Node → what the pods on it request."""
+    found: dict[str, Counter[str]] = {}
     for pod, at in where.items():
-        if at == node:
-            for name, amount in requests(end.pods[pod].spec).items():
-                found[name] = found.get(name, 0) + amount
+        found.setdefault(at, Counter()).update(requests(end.pods[pod].spec))
     return found
 
 
 def check_room(end: End, plan: Plan, config: Config) -> None:
     """Now, with what is terminating still there; and later, with everything that was promised capacity."""
     for where, newcomers in ((end.holding, plan.binds), (end.where, {**plan.binds, **plan.pipelined})):
-        for node in sorted(set(newcomers.values())):
+        held = _held(end, where)
+        asked: dict[str, set[str]] = {}  # node → the resources of which its new pods request some
+        for pod, node in newcomers.items():
+            asked.setdefault(node, set()).update(n for n, v in requests(end.pods[pod].spec).items() if v)
+        for node, names in sorted(asked.items()):
             offered = amounts(end.nodes[node].status.allocatable)
-            asked = {n for p, at in newcomers.items() if at == node for n, v in requests(end.pods[p].spec).items() if v}
             if config.plugin("predicates") is None:
-                asked.discard("pods")  # backfill asks filters only, and nobody else counts pods
-            for name in asked:
-                held = _sum(end, where, node)[name]
-                assert held <= offered.get(name, 0), f"{node} holds {held} {name} of {offered.get(name, 0)}"
+                names.discard("pods")  # backfill asks filters only, and nobody else counts pods
+            for name in names:
+                had = held[node][name]
+                assert had <= offered.get(name, 0), f"{node} holds {had} {name} of {offered.get(name, 0)}"
 
 
 # --- groups
@@ -101,7 +118,7 @@ def check_gangs(end: End, plan: Plan, config: Config) -> None:
     if config.plugin("gang") is None:
         return
     for name, group in end.groups.items():
-        members = [k for k, p in end.pods.items() if _group(k, p) == name]
+        members = end.members.get(name, [])
         if not any(k in plan.binds for k in members):
             continue
         runs = [k for k in members if k in plan.binds or _ready(end.pods[k])]
@@ -168,7 +185,7 @@ def _check_by_muster(end: End, plan: Plan, config: Config) -> None:
             assert jobs[0] == jobs[1] or _job_priority(end, eviction.pod) < _job_priority(end, eviction.by)
     for name in {_group(k, end.pods[k]) for k in gone} & end.groups.keys():
         group = end.groups[name].spec
-        left = [k for k, p in end.pods.items() if _group(k, p) == name and _ready(p) and k not in gone]
+        left = [k for k in end.members[name] if _ready(end.pods[k]) and k not in gone]
         if all(end.pods[k].status.phase == "Succeeded" for k in left):
             continue  # the whole job
         assert len(left) >= group.min_member, f"{name} was taken below its minimum"
@@ -184,10 +201,11 @@ def _job_priority(end: End, name: str) -> int:
         return _priority(end, name)
     if group.spec.priority_class_name in end.classes:
         return end.classes[group.spec.priority_class_name]
-    return max(_priority(end, k) for k, p in end.pods.items() if _group(k, p) == key(group))
+    return max(_priority(end, k) for k in end.members[key(group)])
 
 
 def _check_by_volcano(end: End, plan: Plan, config: Config) -> None:
+    gone = {e.pod for e in plan.evictions}
     for eviction in plan.evictions:
         victim = end.pods[eviction.pod]
         if eviction.by in plan.pipelined:
@@ -198,8 +216,7 @@ def _check_by_volcano(end: End, plan: Plan, config: Config) -> None:
         if by == "priority":
             assert _rank(end, eviction.pod, eviction.by) < (0, 0)
         if by == "gang" and (name := _group(eviction.pod, victim)):
-            left = [k for k, p in end.pods.items() if _group(k, p) == name and _ready(p)]
-            left = [k for k in left if k not in {e.pod for e in plan.evictions}]
+            left = [k for k in end.members[name] if _ready(end.pods[k]) and k not in gone]
             assert len(left) >= end.groups[name].spec.min_member, f"{name} was taken below its minimum"
 
 
@@ -252,47 +269,3 @@ def check_reasons(end: End, plan: Plan) -> None:
         waits = not pod.spec.node_name and pod.status.phase == "Pending" and pod.metadata.deletion_timestamp is None
         if waits and name not in plan.binds:
             assert plan.reasons[name].text.strip(), f"{name} waits without a reason"
-
-
-# --- filters
-
-
-def check_filters(end: End, name: str) -> None:
-    """What kube-scheduler's filters ask of a pod on its node, with everybody else where they are at the end."""
-    pod, node = end.pods[name], end.nodes[end.where[name]]
-    labels = node.metadata.labels
-    tolerated = {t.key for t in pod.spec.tolerations}
-    assert not node.spec.unschedulable, f"{name} is on a cordoned node"
-    assert all(labels.get(k) == v for k, v in pod.spec.node_selector.items()), f"{name}: node selector"
-    for taint in node.spec.taints:
-        assert taint.effect == "PreferNoSchedule" or taint.key in tolerated, f"{name}: taint {taint.key}"
-    others = [(k, at) for k, at in end.where.items() if k != name]
-    mine = _ports(pod)
-    for other, at in others:
-        assert at != node.metadata.name or not mine & _ports(end.pods[other]), f"{name} and {other} share a host port"
-    check_neighbours(end, name, others)
-
-
-def _ports(pod: Pod) -> set[int]:
-    return {p.host_port for c in pod.spec.containers for p in c.ports if p.host_port}
-
-
-def check_neighbours(end: End, name: str, others: list[tuple[str, str]]) -> None:
-    own = end.pods[name].spec.affinity
-    node = end.where[name]
-    for term in own.pod_anti_affinity.required if own and own.pod_anti_affinity else []:
-        for other, at in others:
-            assert not (_meant(term, end.pods[other]) and _together(end, term, node, at)), f"{name} is near {other}"
-    for other, at in others:
-        theirs = end.pods[other].spec.affinity
-        for term in theirs.pod_anti_affinity.required if theirs and theirs.pod_anti_affinity else []:
-            assert not (_meant(term, end.pods[name]) and _together(end, term, node, at)), f"{other} has {name} near it"
-
-
-def _meant(term: PodAffinityTerm, other: Pod) -> bool:
-    return matches(term.label_selector, other.metadata.labels)
-
-
-def _together(end: End, term: PodAffinityTerm, a: str, b: str) -> bool:
-    left, right = (end.nodes[n].metadata.labels.get(term.topology_key) if n in end.nodes else None for n in (a, b))
-    return left is not None and left == right
