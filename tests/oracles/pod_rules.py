@@ -88,8 +88,8 @@ def check_host_ports(placed: Placements) -> None:
     for name, node in placed.binds.items():
         for protocol, number, address in host_ports(placed.pods[name]):
             addresses = held[node, protocol, number]
-            rivals = sum(addresses.values()) if address == _ANY_ADDRESS else addresses[address] + addresses[_ANY_ADDRESS]
-            assert rivals == 1, f"{name} shares the host port {number} of {node}"
+            same = sum(n for other, n in addresses.items() if other == address or _ANY_ADDRESS in (other, address))
+            assert same == 1, f"{name} shares the host port {number} of {node}"
 
 
 def host_ports(pod: Pod) -> set[Port]:

@@ -29,7 +29,8 @@ from muster.sim.bench.scheduler_perf.cases import CASES
 from muster.sim.bench.work import Objects, Work, scheduler_of
 from muster.sim.bench.workloads import queue
 from oracles.naive_actions import decide
-from oracles.plan_checker import GROUP, check
+from oracles.plan_checker import check
+from oracles.plan_end import GROUP
 from properties.test_naive import KNOWN
 from properties.test_shortcuts import decided
 from strategies.clusters import NOW
