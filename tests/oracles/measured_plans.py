@@ -1,7 +1,8 @@
 """Judges what `muster bench` measures: the plan of each measured run, at its full size.
 
 The plans are those of the run whose time is taken; they are kept on the way, and judged when the run is over. Of a
-workload with many cycles the first and the last are judged, of one with at most twenty all.
+workload with more than twelve cycles the first, the last, every hundredth and those with evictions are judged, of the
+others all.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ from muster.sim.bench import commands, work
 from muster.sim.bench.cluster_run import ClusterRun
 from muster.sim.bench.measurement import Measurement
 from muster.sim.bench.work import Objects, Work, scheduler_of
+from oracles.needed_victims import check_needed
 from oracles.plan_checker import check
 from oracles.waiting_rules import check_waiting
 
-_FEW_CYCLES = 20
+_FEW_CYCLES = 12
+_EACH = 100
 
 
 @dataclass(frozen=True)
@@ -60,9 +63,10 @@ class Judgement:
 
 @dataclass
 class Kept:
-    """The decisions of a run: the first ones, and the last."""
+    """The decisions of a run: the first ones, then every hundredth and those that evict, and the last."""
 
     first: list[Decision] = field(default_factory=list)
+    later: list[Decision] = field(default_factory=list)
     last: Decision | None = None
     count: int = 0
 
@@ -71,10 +75,15 @@ class Kept:
         self.last = Decision({kind: dict(some) for kind, some in objects.items()}, config, plan)
         if self.count <= _FEW_CYCLES:
             self.first.append(self.last)
+        elif self.count % _EACH == 0 or plan.evictions:
+            self.later.append(self.last)
 
     def chosen(self) -> list[Decision]:
         assert self.last is not None, "the run made no decision"
-        return self.first if self.count <= _FEW_CYCLES else [self.first[0], self.last]
+        if self.count <= _FEW_CYCLES:
+            return self.first
+        early = [one for i, one in enumerate(self.first) if not i or one.plan.evictions]
+        return [*early, *(one for one in self.later if one is not self.last), self.last]
 
 
 def judge(measured: Measurement) -> Judgement:
@@ -90,6 +99,7 @@ def judge(measured: Measurement) -> Judgement:
         unjudged = check(one.every(), one.config, one.plan)
         assert not unjudged, f"{measured.name}: {len(unjudged)} pods could not be judged, such as {min(unjudged)}"
         found.waiting += check_waiting(one.every(), one.config, one.plan)
+        check_needed(one.every(), one.plan)
         found.judged += 1
         found.nodes, found.pods = len(one.objects["Node"]), len(one.objects.get("Pod", ()))
         found.bound += len(one.plan.binds)

@@ -29,6 +29,8 @@ def check(objects: Iterable[Object], config: Config, plan: Plan) -> set[str]:
     for pod in (*plan.binds, *plan.pipelined):
         assert not end.pods[pod].spec.node_name, "placed twice"
         assert not end.pods[pod].spec.scheduling_gates, "placed behind its gate"
+        group = group_of(pod, end.pods[pod])
+        assert not group or group in end.groups or group in end.native_groups, "placed before its group is there"
     check_room(end, plan, config)
     check_gangs(end, plan, config)
     check_native_gangs(end, plan)

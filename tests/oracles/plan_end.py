@@ -92,6 +92,14 @@ def group_of(name: str, pod: Pod) -> str:
     return f"{space}/{group}" if group else ""
 
 
+def minimum_of(end: End, group: str) -> int:
+    """How many pods of the group start together or not at all."""
+    if group in end.native_groups:
+        gang = end.native_groups[group].spec.gang
+        return gang.min_count if gang is not None else 1
+    return end.groups[group].spec.min_member
+
+
 def is_ready(pod: Pod) -> bool:
     gone = pod.metadata.deletion_timestamp is not None
     return pod.status.phase == "Succeeded" or (bool(pod.spec.node_name) and not gone)

@@ -20,7 +20,7 @@ from muster.engine.core.plan import Plan
 from muster.model.meta import Object
 from muster.model.requests import amounts
 from oracles.group_rules import domain_keys
-from oracles.plan_end import CRITICAL, End, group_of, is_ready, priority_of, queue_of
+from oracles.plan_end import CRITICAL, End, group_of, is_ready, minimum_of, priority_of, queue_of
 from oracles.pod_rules import affinity_terms, anti_affinity_terms, check_node, hard_constraints, host_ports
 
 Amounts = dict[str, int]
@@ -37,7 +37,7 @@ class Waiting:
 
 
 def check_waiting(objects: Iterable[Object], config: Config, plan: Plan) -> int:
-    """Returns the number of pods that wait; those behind a gate are not asked about."""
+    """Returns the number of pods that fit nowhere; those that wait for a gate or their group are not asked about."""
     end = End.of(objects, plan)
     count = 0
     seen: dict[object, None] = {}
@@ -105,20 +105,15 @@ def _waiting(end: End, plan: Plan) -> Iterator[Waiting]:
         if not waits or pod.spec.scheduling_gates or name in plan.binds or name in plan.pipelined:
             continue
         group = group_of(name, pod)
+        if group and group not in end.groups and group not in end.native_groups:
+            continue  # it waits for its group
         if group:
             by_group.setdefault(group, []).append(name)
         else:
             yield Waiting((name,), 1, "")
     for group, pods in by_group.items():
         have = sum(pod in end.where or is_ready(end.pods[pod]) for pod in end.members[group])
-        yield Waiting(tuple(pods), max(_minimum(end, group) - have, 1), labels.get(group, ""))
-
-
-def _minimum(end: End, group: str) -> int:
-    if group in end.native_groups:
-        gang = end.native_groups[group].spec.gang
-        return gang.min_count if gang is not None else 1
-    return end.groups[group].spec.min_member
+        yield Waiting(tuple(pods), max(minimum_of(end, group) - have, 1), labels.get(group, ""))
 
 
 def _may_evict(end: End, config: Config, claimer: str, victim: str) -> bool:
