@@ -24,8 +24,8 @@ def check(objects: Iterable[Object], config: Config, plan: Plan) -> set[str]:
     """Returns the bound pods of which a rule could not be judged from the end."""
     every = list(objects)
     end = End.of(every, plan)
-    assert not plan.binds.keys() & plan.pipelined.keys()
-    assert len({e.pod for e in plan.evictions}) == len(plan.evictions)
+    assert not plan.binds.keys() & plan.pipelined.keys(), "bound and promised"
+    assert len({e.pod for e in plan.evictions}) == len(plan.evictions), "evicted twice"
     for pod in (*plan.binds, *plan.pipelined):
         assert not end.pods[pod].spec.node_name, "placed twice"
         assert not end.pods[pod].spec.scheduling_gates, "placed behind its gate"
@@ -93,19 +93,20 @@ def check_evictions(end: End, plan: Plan, config: Config) -> None:
     """Only running pods that may go, for a pod that is promised their capacity, by the rules of the action."""
     for eviction in plan.evictions:
         victim, claimer = end.pods[eviction.pod], end.pods[eviction.by]
-        assert victim.spec.node_name == eviction.node
-        assert victim.metadata.deletion_timestamp is None
-        assert victim.metadata.annotations.get("volcano.sh/preemptable", "true") == "true"
-        assert claimer.spec.preemption_policy != "Never"
+        assert victim.spec.node_name == eviction.node, f"{eviction.pod} is not on {eviction.node}"
+        assert victim.metadata.deletion_timestamp is None, f"{eviction.pod} is terminating"
+        preemptable = victim.metadata.annotations.get("volcano.sh/preemptable", "true") == "true"
+        assert preemptable, f"{eviction.pod} is protected"
+        assert claimer.spec.preemption_policy != "Never", f"{eviction.by} must not evict"
         if not (is_empty(claimer) and "backfill" in config.actions):  # Volcano: backfill takes such a promise back
             assert eviction.by in plan.pipelined, "evicted for nobody"
         mine, other = (queue_of(end, k) for k in (eviction.by, eviction.pod))
         if eviction.rule == "reclaim":
-            assert victim.status.phase == "Running"
-            assert mine != other
-            assert end.queues[other].spec.reclaimable is not False
+            assert victim.status.phase == "Running", f"{eviction.pod} does not run"
+            assert mine != other, f"{eviction.pod} is reclaimed in its own queue"
+            assert end.queues[other].spec.reclaimable is not False, f"{other} is not reclaimable"
         else:
-            assert mine == other
+            assert mine == other, f"{eviction.pod} is preempted in another queue"
     (_check_by_volcano if config.compatibility == "volcano" else _check_by_muster)(end, plan, config)
 
 
@@ -117,11 +118,12 @@ def _check_by_muster(end: End, plan: Plan, config: Config) -> None:
     for eviction in plan.evictions:
         victim = end.pods[eviction.pod]
         if config.plugin("conformance") is not None:
-            assert victim.spec.priority_class_name not in CRITICAL
+            assert victim.spec.priority_class_name not in CRITICAL, f"{eviction.pod} is critical"
         if eviction.rule == "preempt":
-            assert priority_of(end, eviction.pod) < priority_of(end, eviction.by)
+            lower = priority_of(end, eviction.pod) < priority_of(end, eviction.by)
             jobs = [group_of(k, end.pods[k]) or k for k in (eviction.pod, eviction.by)]
-            assert jobs[0] == jobs[1] or _job_priority(end, eviction.pod) < _job_priority(end, eviction.by)
+            lower &= jobs[0] == jobs[1] or _job_priority(end, eviction.pod) < _job_priority(end, eviction.by)
+            assert lower, f"{eviction.pod} has no lower priority than {eviction.by}"
     for name in {group_of(k, end.pods[k]) for k in gone} & end.groups.keys():
         group = end.groups[name].spec
         left = [k for k in end.members[name] if is_ready(end.pods[k]) and k not in gone]
@@ -154,7 +156,7 @@ def _check_by_volcano(end: End, plan: Plan, config: Config) -> None:
             assert plan.pipelined[eviction.by] == eviction.node or _divided(end, eviction.by)
         by = _last_word(config, eviction.rule)
         if by == "conformance":
-            assert victim.spec.priority_class_name not in CRITICAL
+            assert victim.spec.priority_class_name not in CRITICAL, f"{eviction.pod} is critical"
         if by == "priority":
             assert _rank(end, eviction.pod, eviction.by) < (0, 0)
         if by == "gang" and (name := group_of(eviction.pod, victim)):
