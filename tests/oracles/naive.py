@@ -1,8 +1,9 @@
 """A plain reading of the rules: one pod and one node at a time, sums made anew for every question, nothing kept.
 
-It knows priority, gang, conformance, drf, proportion, predicates (pod count, cordon, node selector, taints, ports),
-nodeorder's resource terms and binpack (`naive_scores`). `naive_actions` has the loops, `naive_victims` who may go for
-whom. It follows the specification, not the engine.
+It knows priority, gang, conformance, drf, proportion, predicates (pod count, cordon, node selector and affinity,
+taints, ports, required rules about other pods: `naive_neighbours`), nodeorder's resource terms and binpack
+(`naive_scores`). `naive_actions` has the loops, `naive_victims` who may go for whom. It follows the specification, not
+the engine. What is kept is which pods are on which node, and what never changes: the nodes' sum.
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ from functools import cmp_to_key
 from typing import Any
 
 from muster.config.types import Config
-from muster.model.core import Node, Pod, PriorityClass
+from muster.model.core import Node, Pod, PriorityClass, Taint
 from muster.model.meta import Object, seconds
 from muster.model.requests import amounts, requests
 from muster.model.scheduling import PodGroup, Queue
+from muster.model.selectors import asks_for, tolerates
+from oracles.naive_neighbours import neighbours_allow
 
 Amounts = dict[str, float]
 HELD = ("Allocated", "Bound", "Running")  # statuses that count as allocated
+CORDONED = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _TASK_FORMS = 3  # a name of so many parts has a number at its end
 
 
@@ -28,11 +32,23 @@ class Task:
     pod: Pod
     job: Job
     status: str
-    node: str
     priority: int
     request: dict[str, int]
+    residents: dict[str, dict[str, Task]]  # node → the pods on it, by name
     evicted: bool = False  # in this cycle
     bound: bool = False  # in this cycle
+    _node: str = ""
+
+    @property
+    def node(self) -> str:
+        return self._node
+
+    @node.setter
+    def node(self, node: str) -> None:
+        if node != self._node:
+            self.residents.get(self._node, {}).pop(self.key, None)
+            self.residents.setdefault(node, {})[self.key] = self
+            self._node = node
 
     @property
     def key(self) -> str:
@@ -110,6 +126,7 @@ class World:
         self.queues = {o.metadata.name: o for o in sorted(every, key=lambda o: o.metadata.name) if isinstance(o, Queue)}
         classes = {o.metadata.name: o.value for o in every if isinstance(o, PriorityClass)}
         self.jobs: dict[str, Job] = {}
+        self.residents: dict[str, dict[str, Task]] = {}
         for o in sorted(every, key=lambda o: o.metadata.name):
             if isinstance(o, PodGroup):
                 key = f"{o.metadata.namespace}/{o.metadata.name}"
@@ -121,9 +138,14 @@ class World:
                 priority = o.spec.priority
                 if priority is None:
                     priority = classes.get(o.spec.priority_class_name, 1)
-                job.tasks.append(Task(o, job, _status(o), o.spec.node_name, priority, requests(o.spec)))
+                task = Task(o, job, _status(o), priority, requests(o.spec), self.residents)
+                task.node = o.spec.node_name
+                job.tasks.append(task)
         self.tasks = [t for job in self.jobs.values() for t in job.tasks]
         self.offered = {name: amounts(n.status.allocatable) for name, n in self.nodes.items()}
+        self.whole = total(self.offered.values())
+        rules = [o.spec.affinity for o in every if isinstance(o, Pod) and o.spec.affinity is not None]
+        self.anti_affinity = any(one.pod_anti_affinity is not None for one in rules)
         self.evictions: list[str] = []
         self.deserved = self._deserved() if self.has("proportion") else {}
 
@@ -140,7 +162,7 @@ class World:
     # --- nodes
 
     def on(self, node: str) -> list[Task]:
-        return [t for t in self.tasks if t.node == node]
+        return list(self.residents.get(node, {}).values())
 
     def idle(self, node: str) -> Amounts:
         held = total(t.request for t in self.on(node) if t.status in (*HELD, "Releasing"))
@@ -163,12 +185,11 @@ class World:
         if not self.has("predicates"):
             return False
         spec, wants = self.nodes[node].spec, task.pod.spec
-        labels = self.nodes[node].metadata.labels
-        tolerated = {t.key for t in wants.tolerations}
-        return (
-            (spec.unschedulable and "node.kubernetes.io/unschedulable" not in tolerated)
-            or any(labels.get(k) != v for k, v in wants.node_selector.items())
-            or any(t.effect == "NoSchedule" and t.key not in tolerated for t in spec.taints)
+        taints = [taint for taint in spec.taints if taint.effect != "PreferNoSchedule"]
+        if spec.unschedulable:
+            taints.append(CORDONED)
+        return not asks_for(wants, node, self.nodes[node].metadata.labels) or not all(
+            any(tolerates(one, taint) for one in wants.tolerations) for taint in taints
         )
 
     def passes(self, task: Task, node: str) -> bool:
@@ -178,7 +199,7 @@ class World:
         there = [t for t in self.on(node) if t.status in (*HELD, "Pipelined")]
         if len(there) >= self.offered[node]["pods"] or self.never(task, node):
             return False
-        return not any(t.ports & task.ports for t in there)
+        return not any(t.ports & task.ports for t in there) and neighbours_allow(self, task, node)
 
     def starts(self, task: Task, node: str) -> bool:
         """The same now: pods that are terminating still count."""
@@ -193,8 +214,7 @@ class World:
     # --- orders
 
     def share(self, job: Job, request: Amounts) -> float:
-        whole = total(self.offered.values())
-        return max((v / whole[k] for k, v in request.items() if whole.get(k)), default=0.0)
+        return max((v / self.whole[k] for k, v in request.items() if self.whole.get(k)), default=0.0)
 
     def job_key(self, job: Job) -> list[float]:
         keys: list[float] = []

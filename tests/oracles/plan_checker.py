@@ -6,91 +6,63 @@ where it is, a group has its minimum or nothing, and nobody was evicted who may 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 from muster.config.types import Config
 from muster.engine.core.plan import Plan
-from muster.model.core import Node, Pod, PodAffinityTerm, PriorityClass
 from muster.model.meta import Object, key
-from muster.model.requests import amounts, requests
-from muster.model.scheduling import PodGroup, Queue
-from muster.model.selectors import matches
-
-GROUP = "scheduling.k8s.io/group-name"
-_CRITICAL = ("system-cluster-critical", "system-node-critical")
-
-
-@dataclass
-class End:
-    """The cluster once the plan is carried out and what is terminating has left."""
-
-    nodes: dict[str, Node]
-    pods: dict[str, Pod]
-    groups: dict[str, PodGroup]
-    queues: dict[str, Queue]
-    classes: dict[str, int]
-    where: dict[str, str]  # pod → its node at the end; evicted and terminating pods are gone, pipelined ones have come
-    holding: dict[str, str]  # pod → its node right after the bindings: terminating pods are still there
-
-    @classmethod
-    def of(cls, objects: Iterable[Object], plan: Plan) -> End:
-        every = list(objects)
-        pods = {key(o): o for o in every if isinstance(o, Pod)}
-        there = {k: p.spec.node_name for k, p in pods.items() if p.spec.node_name and p.status.phase != "Succeeded"}
-        gone = {e.pod for e in plan.evictions} | {k for k, p in pods.items() if p.metadata.deletion_timestamp}
-        staying = {k: n for k, n in there.items() if k not in gone}
-        return cls(
-            {key(o): o for o in every if isinstance(o, Node)},
-            pods,
-            {key(o): o for o in every if isinstance(o, PodGroup)},
-            {key(o): o for o in every if isinstance(o, Queue)},
-            {key(o): o.value for o in every if isinstance(o, PriorityClass)},
-            {**staying, **plan.pipelined, **plan.binds},
-            {**there, **plan.binds},
-        )
+from muster.model.requests import amounts
+from oracles.budget_rules import check_budgets
+from oracles.chip_rules import check_chips
+from oracles.group_rules import check_domains, check_native_gangs, check_native_victims, native_priority
+from oracles.plan_end import CRITICAL, End, group_of, is_empty, is_ready, priority_of, queue_of, role_of
+from oracles.pod_rules import Placements, check_pod_rules
+from oracles.volume_rules import check_volumes
 
 
-def check(objects: Iterable[Object], config: Config, plan: Plan) -> None:
+def check(objects: Iterable[Object], config: Config, plan: Plan) -> set[str]:
+    """Returns the bound pods of which a rule could not be judged from the end."""
     every = list(objects)
     end = End.of(every, plan)
-    assert not plan.binds.keys() & plan.pipelined.keys()
-    assert len({e.pod for e in plan.evictions}) == len(plan.evictions)
+    assert not plan.binds.keys() & plan.pipelined.keys(), "bound and promised"
+    assert len({e.pod for e in plan.evictions}) == len(plan.evictions), "evicted twice"
     for pod in (*plan.binds, *plan.pipelined):
         assert not end.pods[pod].spec.node_name, "placed twice"
         assert not end.pods[pod].spec.scheduling_gates, "placed behind its gate"
+        group = group_of(pod, end.pods[pod])
+        assert not group or group in end.groups or group in end.native_groups, "placed before its group is there"
     check_room(end, plan, config)
     check_gangs(end, plan, config)
+    check_native_gangs(end, plan)
+    check_domains(end, plan)
     check_evictions(end, plan, config)
     check_reasons(end, plan)
-    if config.plugin("predicates") is not None:
-        for pod in plan.binds:
-            check_filters(end, pod)
+    if config.plugin("topology910") is not None:
+        check_chips(end, plan)
+    if config.plugin("predicates") is None:
+        return set()
+    gone = {e.pod for e in plan.evictions}
+    unjudged = check_pod_rules(Placements(end.nodes, end.pods, end.there, plan.binds, plan.pipelined, gone))
+    return unjudged | check_volumes(every, end, plan)
 
 
 # --- capacity
 
 
-def _sum(end: End, where: Mapping[str, str], node: str) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for pod, at in where.items():
-        if at == node:
-            for name, amount in requests(end.pods[pod].spec).items():
-                found[name] = found.get(name, 0) + amount
-    return found
-
-
 def check_room(end: End, plan: Plan, config: Config) -> None:
     """Now, with what is terminating still there; and later, with everything that was promised capacity."""
     for where, newcomers in ((end.holding, plan.binds), (end.where, {**plan.binds, **plan.pipelined})):
-        for node in sorted(set(newcomers.values())):
+        held = end.held(where)
+        asked: dict[str, set[str]] = {}  # node → the resources of which its new pods request some
+        for pod, node in newcomers.items():
+            asked.setdefault(node, set()).update(n for n, v in end.requests[pod].items() if v)
+        for node, names in sorted(asked.items()):
             offered = amounts(end.nodes[node].status.allocatable)
-            asked = {n for p, at in newcomers.items() if at == node for n, v in requests(end.pods[p].spec).items() if v}
             if config.plugin("predicates") is None:
-                asked.discard("pods")  # backfill asks filters only, and nobody else counts pods
-            for name in asked:
-                held = _sum(end, where, node)[name]
-                assert held <= offered.get(name, 0), f"{node} holds {held} {name} of {offered.get(name, 0)}"
+                names.discard("pods")  # backfill asks filters only, and nobody else counts pods
+            for name in names:
+                had = held[node][name]
+                assert had <= offered.get(name, 0), f"{node} holds {had} {name} of {offered.get(name, 0)}"
 
 
 # --- groups
@@ -101,35 +73,17 @@ def check_gangs(end: End, plan: Plan, config: Config) -> None:
     if config.plugin("gang") is None:
         return
     for name, group in end.groups.items():
-        members = [k for k, p in end.pods.items() if _group(k, p) == name]
+        members = end.members.get(name, [])
         if not any(k in plan.binds for k in members):
             continue
-        runs = [k for k in members if k in plan.binds or _ready(end.pods[k])]
+        started = [k for k in members if k in plan.binds or is_ready(end.pods[k])]
         # pods that request nothing count while they wait for backfill
-        later = [k for k in members if k not in runs and not end.pods[k].spec.node_name and _empty(end.pods[k])]
-        assert len(runs) + len(later) >= group.spec.min_member, f"{name}: {len(runs)} of {group.spec.min_member}"
+        later = [k for k in members if k not in started and not end.pods[k].spec.node_name and is_empty(end.pods[k])]
+        assert len(started) + len(later) >= group.spec.min_member, f"{name}: {len(started)} of {group.spec.min_member}"
         roles = group.spec.min_task_member
         if group.spec.min_member >= sum(roles.values()):
             for role, least in roles.items():
-                assert sum(_role(end.pods[k]) == role for k in (*runs, *later)) >= least, f"{name}: role {role}"
-
-
-def _group(name: str, pod: Pod) -> str:
-    group = pod.metadata.annotations.get(GROUP, "")
-    return f"{name.partition('/')[0]}/{group}" if group else ""
-
-
-def _ready(pod: Pod) -> bool:
-    gone = pod.metadata.deletion_timestamp is not None
-    return pod.status.phase == "Succeeded" or (bool(pod.spec.node_name) and not gone)
-
-
-def _empty(pod: Pod) -> bool:
-    return not any(v for name, v in requests(pod.spec).items() if name != "pods")
-
-
-def _role(pod: Pod) -> str:
-    return pod.metadata.annotations.get("volcano.sh/task-spec", "")
+                assert sum(role_of(end.pods[k]) == role for k in (*started, *later)) >= least, f"{name}: role {role}"
 
 
 # --- evictions
@@ -139,73 +93,80 @@ def check_evictions(end: End, plan: Plan, config: Config) -> None:
     """Only running pods that may go, for a pod that is promised their capacity, by the rules of the action."""
     for eviction in plan.evictions:
         victim, claimer = end.pods[eviction.pod], end.pods[eviction.by]
-        assert victim.spec.node_name == eviction.node
-        assert victim.metadata.deletion_timestamp is None
-        assert victim.metadata.annotations.get("volcano.sh/preemptable", "true") == "true"
-        assert claimer.spec.preemption_policy != "Never"
-        if not (_empty(claimer) and "backfill" in config.actions):  # Volcano: backfill takes such a promise back
+        assert victim.spec.node_name == eviction.node, f"{eviction.pod} is not on {eviction.node}"
+        assert victim.metadata.deletion_timestamp is None, f"{eviction.pod} is terminating"
+        preemptable = victim.metadata.annotations.get("volcano.sh/preemptable", "true") == "true"
+        assert preemptable, f"{eviction.pod} is protected"
+        assert claimer.spec.preemption_policy != "Never", f"{eviction.by} must not evict"
+        if not (is_empty(claimer) and "backfill" in config.actions):  # Volcano: backfill takes such a promise back
             assert eviction.by in plan.pipelined, "evicted for nobody"
-        mine, other = (_queue(end, k) for k in (eviction.by, eviction.pod))
+        mine, other = (queue_of(end, k) for k in (eviction.by, eviction.pod))
         if eviction.rule == "reclaim":
-            assert victim.status.phase == "Running"
-            assert mine != other
-            assert end.queues[other].spec.reclaimable is not False
+            assert victim.status.phase == "Running", f"{eviction.pod} does not run"
+            assert mine != other, f"{eviction.pod} is reclaimed in its own queue"
+            assert end.queues[other].spec.reclaimable is not False, f"{other} is not reclaimable"
         else:
-            assert mine == other
+            assert mine == other, f"{eviction.pod} is preempted in another queue"
     (_check_by_volcano if config.compatibility == "volcano" else _check_by_muster)(end, plan, config)
 
 
 def _check_by_muster(end: End, plan: Plan, config: Config) -> None:
     """Protections hold in every tier; a job gives up its surplus or everything that it has on nodes."""
+    check_native_victims(end, plan)
+    check_budgets(end, plan)
     gone = {e.pod for e in plan.evictions}
     for eviction in plan.evictions:
         victim = end.pods[eviction.pod]
         if config.plugin("conformance") is not None:
-            assert victim.spec.priority_class_name not in _CRITICAL
+            assert victim.spec.priority_class_name not in CRITICAL, f"{eviction.pod} is critical"
         if eviction.rule == "preempt":
-            assert _priority(end, eviction.pod) < _priority(end, eviction.by)
-            jobs = [_group(k, end.pods[k]) or k for k in (eviction.pod, eviction.by)]
-            assert jobs[0] == jobs[1] or _job_priority(end, eviction.pod) < _job_priority(end, eviction.by)
-    for name in {_group(k, end.pods[k]) for k in gone} & end.groups.keys():
+            lower = priority_of(end, eviction.pod) < priority_of(end, eviction.by)
+            jobs = [group_of(k, end.pods[k]) or k for k in (eviction.pod, eviction.by)]
+            lower &= jobs[0] == jobs[1] or _job_priority(end, eviction.pod) < _job_priority(end, eviction.by)
+            assert lower, f"{eviction.pod} has no lower priority than {eviction.by}"
+    for name in {group_of(k, end.pods[k]) for k in gone} & end.groups.keys():
         group = end.groups[name].spec
-        left = [k for k, p in end.pods.items() if _group(k, p) == name and _ready(p) and k not in gone]
+        left = [k for k in end.members[name] if is_ready(end.pods[k]) and k not in gone]
         if all(end.pods[k].status.phase == "Succeeded" for k in left):
             continue  # the whole job
         assert len(left) >= group.min_member, f"{name} was taken below its minimum"
         if group.min_member >= sum(group.min_task_member.values()):
-            for role in {_role(end.pods[k]) for k in gone if _group(k, end.pods[k]) == name}:
-                assert sum(_role(end.pods[k]) == role for k in left) >= group.min_task_member.get(role, 0)
+            for role in {role_of(end.pods[k]) for k in gone if group_of(k, end.pods[k]) == name}:
+                assert sum(role_of(end.pods[k]) == role for k in left) >= group.min_task_member.get(role, 0)
 
 
 def _job_priority(end: End, name: str) -> int:
     """The class of the group; of a group without one the highest priority of its pods."""
-    group = end.groups.get(_group(name, end.pods[name]))
+    named = group_of(name, end.pods[name])
+    if named in end.native_groups:
+        return native_priority(end, named)
+    group = end.groups.get(named)
     if group is None:
-        return _priority(end, name)
+        return priority_of(end, name)
     if group.spec.priority_class_name in end.classes:
         return end.classes[group.spec.priority_class_name]
-    return max(_priority(end, k) for k, p in end.pods.items() if _group(k, p) == key(group))
+    return max(priority_of(end, k) for k in end.members[key(group)])
 
 
 def _check_by_volcano(end: End, plan: Plan, config: Config) -> None:
+    gone = {e.pod for e in plan.evictions}
     for eviction in plan.evictions:
         victim = end.pods[eviction.pod]
         if eviction.by in plan.pipelined:
             assert plan.pipelined[eviction.by] == eviction.node or _divided(end, eviction.by)
         by = _last_word(config, eviction.rule)
         if by == "conformance":
-            assert victim.spec.priority_class_name not in _CRITICAL
+            assert victim.spec.priority_class_name not in CRITICAL, f"{eviction.pod} is critical"
         if by == "priority":
             assert _rank(end, eviction.pod, eviction.by) < (0, 0)
-        if by == "gang" and (name := _group(eviction.pod, victim)):
-            left = [k for k, p in end.pods.items() if _group(k, p) == name and _ready(p)]
-            left = [k for k in left if k not in {e.pod for e in plan.evictions}]
+        if by == "gang" and (name := group_of(eviction.pod, victim)):
+            left = [k for k in end.members[name] if is_ready(end.pods[k]) and k not in gone]
             assert len(left) >= end.groups[name].spec.min_member, f"{name} was taken below its minimum"
 
 
 def _divided(end: End, name: str) -> bool:
     """Is the pod's group tried on sets of nodes? Then capacity anywhere in the set may be what it needs."""
-    group = end.groups.get(_group(name, end.pods[name]))
+    group = end.groups.get(group_of(name, end.pods[name]))
     return group is not None and bool(group.spec.network_topology or group.metadata.annotations)
 
 
@@ -222,26 +183,16 @@ def _last_word(config: Config, rule: str) -> str:
     return speaking[0][-1] if len(speaking) == 1 else ""
 
 
-def _queue(end: End, name: str) -> str:
-    group = end.groups.get(_group(name, end.pods[name]))
-    return (group.spec.queue if group is not None else "") or "default"
-
-
 def _rank(end: End, victim: str, claimer: str) -> tuple[int, int]:
     """The victim's job and pod priority less the claimer's; (0, …) inside one job."""
-    jobs = [end.groups.get(_group(k, end.pods[k])) for k in (victim, claimer)]
+    jobs = [end.groups.get(group_of(k, end.pods[k])) for k in (victim, claimer)]
     if jobs[0] is jobs[1] and jobs[0] is not None:
-        return 0, _priority(end, victim) - _priority(end, claimer)
+        return 0, priority_of(end, victim) - priority_of(end, claimer)
     values = [
         end.classes.get(g.spec.priority_class_name if g else end.pods[k].spec.priority_class_name, 0)
         for g, k in zip(jobs, (victim, claimer), strict=True)
     ]
     return values[0] - values[1], 0
-
-
-def _priority(end: End, name: str) -> int:
-    spec = end.pods[name].spec
-    return spec.priority if spec.priority is not None else end.classes.get(spec.priority_class_name, 1)
 
 
 # --- reasons
@@ -252,47 +203,3 @@ def check_reasons(end: End, plan: Plan) -> None:
         waits = not pod.spec.node_name and pod.status.phase == "Pending" and pod.metadata.deletion_timestamp is None
         if waits and name not in plan.binds:
             assert plan.reasons[name].text.strip(), f"{name} waits without a reason"
-
-
-# --- filters
-
-
-def check_filters(end: End, name: str) -> None:
-    """What kube-scheduler's filters ask of a pod on its node, with everybody else where they are at the end."""
-    pod, node = end.pods[name], end.nodes[end.where[name]]
-    labels = node.metadata.labels
-    tolerated = {t.key for t in pod.spec.tolerations}
-    assert not node.spec.unschedulable, f"{name} is on a cordoned node"
-    assert all(labels.get(k) == v for k, v in pod.spec.node_selector.items()), f"{name}: node selector"
-    for taint in node.spec.taints:
-        assert taint.effect == "PreferNoSchedule" or taint.key in tolerated, f"{name}: taint {taint.key}"
-    others = [(k, at) for k, at in end.where.items() if k != name]
-    mine = _ports(pod)
-    for other, at in others:
-        assert at != node.metadata.name or not mine & _ports(end.pods[other]), f"{name} and {other} share a host port"
-    check_neighbours(end, name, others)
-
-
-def _ports(pod: Pod) -> set[int]:
-    return {p.host_port for c in pod.spec.containers for p in c.ports if p.host_port}
-
-
-def check_neighbours(end: End, name: str, others: list[tuple[str, str]]) -> None:
-    own = end.pods[name].spec.affinity
-    node = end.where[name]
-    for term in own.pod_anti_affinity.required if own and own.pod_anti_affinity else []:
-        for other, at in others:
-            assert not (_meant(term, end.pods[other]) and _together(end, term, node, at)), f"{name} is near {other}"
-    for other, at in others:
-        theirs = end.pods[other].spec.affinity
-        for term in theirs.pod_anti_affinity.required if theirs and theirs.pod_anti_affinity else []:
-            assert not (_meant(term, end.pods[name]) and _together(end, term, node, at)), f"{other} has {name} near it"
-
-
-def _meant(term: PodAffinityTerm, other: Pod) -> bool:
-    return matches(term.label_selector, other.metadata.labels)
-
-
-def _together(end: End, term: PodAffinityTerm, a: str, b: str) -> bool:
-    left, right = (end.nodes[n].metadata.labels.get(term.topology_key) if n in end.nodes else None for n in (a, b))
-    return left is not None and left == right
