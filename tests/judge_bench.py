@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import sys
 
-from muster.sim.bench.catalogue import ALL_WORKS, by_name
-from muster.sim.bench.scheduler_perf.cases import CASES
-from oracles.measured_plans import judge
+from muster.sim.bench.catalogue import by_name
+from oracles.measured_plans import DECIDED, judge
 
 
 def main(names: list[str]) -> int:
     wrong = 0
-    for one in [by_name(name) for name in names] or [*ALL_WORKS, *CASES]:
+    for one in [by_name(name) for name in names] or DECIDED:
         try:
             found = judge(one)
         except AssertionError as error:
