@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 
 from muster.sim.bench.catalogue import by_name
+from muster.sim.bench.measurement import WrongResult
 from oracles.measured_plans import DECIDED, judge
 
 
@@ -16,7 +17,7 @@ def main(names: list[str]) -> int:
     for one in [by_name(name) for name in names] or DECIDED:
         try:
             found = judge(one)
-        except AssertionError as error:
+        except (AssertionError, WrongResult) as error:
             wrong += 1
             print(f"{one.name}: WRONG: {error}", flush=True)
             continue
