@@ -60,7 +60,7 @@ def main(data: Path, nodes: int, jobs: int | None, policies: str, processes: int
         "gpus": nodes * GPUS_OF_A_NODE,
         "replays": {
             name: {
-                "cpu_seconds": round(one["cpu_seconds"], 1),
+                "cpu_seconds": round(one["cpu_seconds"], 3),
                 "rss_mib_at_each_tenth": one["rss_mib"],
                 **metrics(one["replay"]),
             }

@@ -16,14 +16,14 @@ from muster.actions.arrangements import largest_first, mixed
 from muster.actions.claim_limits import UNLIMITED, SearchLimits, enough_at_most, given_enough
 from muster.actions.claim_search import ClaimSearch
 from muster.actions.evicting_placement import EvictingPlacement
-from muster.actions.sub_groups import SubGroupPlacement
+from muster.actions.sub_groups import SubGroupPlacement, needed
 from muster.actions.victim_pool import VictimPool, giving, takeable_promises
 from muster.engine.core.hooks import NodeSet
 from muster.engine.core.jobs import Job, Task
 from muster.engine.core.nodes import MoveKind
 from muster.engine.core.session import Session, candidates
 from muster.engine.core.statement import Statement
-from muster.engine.core.subgroups import SubGroup, sub_group_tree
+from muster.engine.core.subgroups import sub_group_tree
 from muster.engine.evictions.claim import RECLAIM, Claim, Units
 from muster.engine.evictions.victims import Opinions
 from muster.engine.placement.node_sets import divide_nodes
@@ -87,7 +87,7 @@ class Claims:
         """Returns a statement with the evictions and promises of a claim for the job; None if it cannot be served."""
         statement = self._without_counterclaims(job, limits)
         if statement is not None:
-            _name_claimers(statement)
+            statement.name_claimers()
         return statement
 
     def _without_counterclaims(self, job: Job, limits: SearchLimits) -> Statement | None:
@@ -381,33 +381,6 @@ class Claims:
             if len(found) == _SETS:
                 break
         return found
-
-
-def needed(group: SubGroup, order: Sequence[Task], at_least: int = 0) -> list[Task]:
-    """Returns the pods that a job with sub-groups claims: those of required sub-groups, largest first, then its own."""
-    chosen: list[Task] = []
-    parts = sorted(group.children, key=lambda part: (-part.shortfall(), part.name))
-    count = len(parts) if group.least is None else group.least - sum(1 for part in parts if not part.shortfall())
-    for part in [part for part in parts if part.shortfall()][: max(count, 0)]:
-        chosen += needed(part, order)
-    own = {task.key for task in group.own}
-    chosen += [task for task in order if task.key in own][: group.missing()]
-    known = {task.key for task in chosen}
-    rest = [task for task in order if task.key not in known]
-    return chosen + rest[: max(at_least - len(chosen), 0)]
-
-
-def _name_claimers(statement: Statement) -> None:
-    """Victims that went for the first pod of the claim, but made way for another one, went for that one."""
-    placed = [m for m in statement.moves if m.kind == MoveKind.PIPELINE]
-    claimers = {id(task) for move in placed for task in move.tasks}
-    others = [move for move in statement.moves if move.by is not None and id(move.by) not in claimers]
-    first_on: dict[int, Task] = {}
-    for move in placed if others else ():
-        for task, node in zip(move.tasks, move.nodes, strict=True):
-            first_on.setdefault(node, task)
-    for move in others:
-        move.by = first_on.get(move.nodes[0], placed[0].task)
 
 
 def _equal(session: Session, a: Task, b: Task) -> bool:

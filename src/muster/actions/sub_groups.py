@@ -168,3 +168,17 @@ class SubGroupPlacement:
         for task in waiting:
             del offered[task.key]
         return True
+
+
+def needed(group: SubGroup, order: Sequence[Task], at_least: int = 0) -> list[Task]:
+    """Returns the pods that a job with sub-groups claims: those of required sub-groups, largest first, then its own."""
+    chosen: list[Task] = []
+    parts = sorted(group.children, key=lambda part: (-part.shortfall(), part.name))
+    count = len(parts) if group.least is None else group.least - sum(1 for part in parts if not part.shortfall())
+    for part in [part for part in parts if part.shortfall()][: max(count, 0)]:
+        chosen += needed(part, order)
+    own = {task.key for task in group.own}
+    chosen += [task for task in order if task.key in own][: group.missing()]
+    known = {task.key for task in chosen}
+    rest = [task for task in order if task.key not in known]
+    return chosen + rest[: max(at_least - len(chosen), 0)]

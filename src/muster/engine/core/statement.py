@@ -89,6 +89,18 @@ class Statement:
         self.session.reserved.extend(self.moves)
         self.moves = []
 
+    def name_claimers(self) -> None:
+        """Corrects for whom pods were evicted: those that went for a pod that was not placed went for one that was."""
+        placed = [move for move in self.moves if move.kind is _PIPELINE]
+        claimers = {id(task) for move in placed for task in move.tasks}
+        others = [move for move in self.moves if move.by is not None and id(move.by) not in claimers]
+        first_on: dict[int, Task] = {}
+        for move in placed if others else ():
+            for task, node in zip(move.tasks, move.nodes, strict=True):
+                first_on.setdefault(node, task)
+        for move in others:
+            move.by = first_on.get(move.nodes[0], placed[0].task)
+
     def merge(self, other: Statement) -> None:
         self.moves.extend(other.moves)
         other.moves = []
