@@ -94,14 +94,13 @@ def test_no_part_may_do_what_it_never_does(part: str, installed: list[Plain], ap
 def test_the_scheduler_may_bind_and_evict_and_not_touch_nodes(installed: list[Plain], api: Api) -> None:
     for verb, resource in (
         ("watch", "nodes"), ("list", "pods"), ("create", "pods/binding"), ("create", "pods/eviction"),
-        ("patch", "pods/status"), ("create", "events"),
+        ("patch", "pods/status"), ("patch", "podgroups.scheduling.volcano.sh"), ("create", "events"),
         ("patch", "podgroups.scheduling.volcano.sh/status"), ("patch", "persistentvolumeclaims"),
     ):  # fmt: skip
         assert may(api, "scheduler", verb, resource), f"{verb} {resource}"
     for verb, resource in (
         ("patch", "nodes"), ("patch", "pods"), ("patch", "deployments.apps"), ("patch", "queues.scheduling.volcano.sh"),
-        ("create", "podgroups.scheduling.volcano.sh"), ("patch", "podgroups.scheduling.volcano.sh"),
-        ("patch", "nodegroups.groupmanagement.kubeedge.io"),
+        ("create", "podgroups.scheduling.volcano.sh"), ("patch", "nodegroups.groupmanagement.kubeedge.io"),
     ):  # fmt: skip
         assert not may(api, "scheduler", verb, resource), f"{verb} {resource}"
 

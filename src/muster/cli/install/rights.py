@@ -70,7 +70,8 @@ SCHEDULER: tuple[Right, ...] = (
     Right(_CORE, ("pods/status",), ("patch",)),
     # The selected node of a claim; the claim of a volume.
     Right(_CORE, ("persistentvolumeclaims", "persistentvolumes"), ("patch",)),
-    Right(_VOLCANO, ("podgroups/status", "queues/status"), ("patch",)),
+    # Volcano's own definition of PodGroup has no subresource `status`: there the status is a field like any other.
+    Right(_VOLCANO, ("podgroups", "podgroups/status", "queues/status"), ("patch",)),
     # The conditions of Kubernetes' own groups.
     Right("scheduling.k8s.io", ("podgroups/status", "compositepodgroups/status"), ("patch",)),
     _EVENTS,
