@@ -73,7 +73,7 @@ class Loop:
         self._changed.set()
 
     def in_burst(self) -> bool:
-        """Tells whether many pods were bound a moment ago, so that the next cycle probably binds more."""
+        """Returns whether many pods were bound a moment ago, so that the next cycle probably binds more."""
         return time.monotonic() < self._burst_until
 
     def stuck(self) -> str:
