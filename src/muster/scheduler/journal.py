@@ -36,6 +36,8 @@ JOURNAL = "muster.io/commit"
 UNCOMPRESSED_MAX_BYTES = 32 * 1024
 # Annotations that are added to the pod later need space, too.
 MAX_BYTES = 200 * 1024
+# A tenant can write the annotation too: one that takes more than this when it is decompressed is not a journal.
+DECOMPRESSED_MAX_BYTES = 8 << 20
 # Kubernetes: of all annotations of an object. A binding is not checked, but every later change of the pod is.
 ANNOTATIONS_MAX_BYTES = 256 * 1024
 # Enough of a uid to distinguish a pod from one that was recreated under the same name.
@@ -83,6 +85,8 @@ def encode(journal: Journal, annotations: Mapping[str, str] | None = None) -> st
     """
     text = msgspec.json.encode(journal)
     value = text.decode()
+    if len(text) > DECOMPRESSED_MAX_BYTES:
+        raise TooLarge(f"the journal of {len(journal.pods)} bindings takes {len(text)} bytes, more than can be read")
     if len(text) > UNCOMPRESSED_MAX_BYTES:
         value = "z:" + base64.b85encode(zlib.compress(text, 6)).decode()
     others = {name: other for name, other in (annotations or {}).items() if name != JOURNAL}
@@ -97,10 +101,18 @@ def encode(journal: Journal, annotations: Mapping[str, str] | None = None) -> st
 def decode(text: str) -> Journal | None:
     """Returns the journal of an annotation; None if it is not valid (another program wrote it)."""
     try:
-        raw = zlib.decompress(base64.b85decode(text[2:])) if text.startswith("z:") else text.encode()
+        raw = _decompressed(base64.b85decode(text[2:])) if text.startswith("z:") else text.encode()
         return msgspec.json.decode(raw, type=Journal)
-    except (msgspec.MsgspecError, ValueError, zlib.error):
+    except (ValueError, RecursionError, zlib.error):  # msgspec.DecodeError is a ValueError
         return None
+
+
+def _decompressed(value: bytes) -> bytes:
+    stream = zlib.decompressobj()
+    raw = stream.decompress(value, DECOMPRESSED_MAX_BYTES)
+    if not stream.eof:
+        raise ValueError("cut off, or larger than a journal")
+    return raw
 
 
 def journal_of(pod: Pod) -> Journal | None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import random
+import tracemalloc
+import zlib
 
 import pytest
 from msgspec.structs import replace
@@ -280,3 +283,26 @@ def test_an_annotation_of_another_program_is_not_a_journal() -> None:
     pod = waiting("p")
     pod.metadata.annotations[JOURNAL] = "nonsense"
     assert journal_of(pod) is None
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param(zlib.compress(b" " * (100 << 20), 9), id="100 MiB of spaces"),
+        pytest.param(zlib.compress(b'{"holder": "me"}')[:-3], id="cut off"),
+        pytest.param(b"", id="empty"),
+    ],
+)
+def test_a_compressed_annotation_of_a_tenant_takes_little_memory(value: bytes) -> None:
+    text = "z:" + base64.b85encode(value).decode()
+    tracemalloc.start()
+    try:
+        assert decode(text) is None
+        assert tracemalloc.get_traced_memory()[1] < 20 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_deeply_nested_annotation_of_a_tenant_is_not_a_journal() -> None:
+    assert decode('{"x": ' + "[" * 100_000) is None
+    assert decode('{"holder": "me", "at": 1e999, "pods": {}}') is None

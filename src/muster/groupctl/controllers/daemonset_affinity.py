@@ -10,7 +10,6 @@ They are restored when the application requires no policy any more.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -19,6 +18,7 @@ import msgspec
 from muster.groupctl.controllers.object_cache import Ref
 from muster.groups.applications import DOMAIN
 from muster.groups.assignment import member_label
+from muster.model.affinity import NodeSelectorTerm
 from muster.model.batch import DaemonSet
 from muster.model.meta import key as key_of
 from muster.model.meta import timestamp
@@ -70,7 +70,7 @@ class DaemonSetAffinity:
             return False, [], "node affinity is not written: the required node affinity of the template matches no node"
         wanted = _joined(own, usable)
         note = "; ".join([*left, "the terms of the template's own required node affinity are kept"] if own else left)
-        mark = json.dumps({"terms": own, "groups": usable}, separators=(",", ":"))
+        mark = msgspec.json.encode({"terms": own, "groups": usable}).decode()
         if live == wanted and app.metadata.annotations.get(MARK) == mark:
             return False, usable, note
         key, now = key_of(app), self._store.clock.now()
@@ -121,13 +121,18 @@ def _live_terms(app: DaemonSet) -> Terms | None:
     return None if required is None else [msgspec.to_builtins(term) for term in required.node_selector_terms]
 
 
+class _Mark(msgspec.Struct):
+    terms: list[NodeSelectorTerm] | None
+    groups: list[str]
+
+
 def _annotated(app: DaemonSet) -> tuple[Terms | None, list[str]]:
     """The user's terms and the groups, as the annotation has them."""
     try:
-        found = json.loads(app.metadata.annotations[MARK])
-        return found["terms"], [str(group) for group in found["groups"]]
-    except (ValueError, KeyError, TypeError):
+        found = msgspec.json.decode(app.metadata.annotations[MARK], type=_Mark)
+    except (msgspec.DecodeError, RecursionError):
         return None, []
+    return None if found.terms is None else [msgspec.to_builtins(term) for term in found.terms], found.groups
 
 
 def _own_terms(app: DaemonSet) -> Terms | None:

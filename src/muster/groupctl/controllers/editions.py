@@ -199,7 +199,7 @@ def recorded_override(app: Object) -> tuple[str, OverridePolicySpec] | None:
     """The name of the recorded policy, and its spec at that time."""
     try:
         made = msgspec.json.decode(app.metadata.annotations.get(MARK, ""), type=_Made)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
     return None if made.spec is None else (made.policy, made.spec)
 

@@ -127,6 +127,30 @@ def test_the_users_own_terms_hold_beside_them_and_come_back() -> None:
     assert cluster.terms() == [SSD, NAMED]
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        '{"x": ' + "[" * 100_000,
+        '{"terms": 5, "groups": ["beijing", "hangzhou"]}',
+        '{"terms": [3], "groups": ["beijing"]}',
+        '{"terms": [{"matchExpressions": 7}], "groups": ["beijing"]}',
+        '{"terms": null, "groups": 5}',
+        "",
+    ],
+    ids=["nested", "a number", "a number in terms", "a number in a term", "groups", "empty"],
+)
+def test_an_annotation_that_somebody_else_wrote_keeps_the_terms_of_the_template(value: str) -> None:
+    app = daemon_set([SSD])
+    app.metadata.annotations[MARK] = value
+    cluster = Cluster(app)
+    cluster.after()
+    both = [*SSD["matchExpressions"], IN["hangzhou"]]
+    assert {"matchExpressions": both} in (cluster.terms() or ()) and len(cluster.terms() or ()) == 2
+    cluster.label(None)
+    cluster.after()
+    assert cluster.terms() == [SSD]
+
+
 @pytest.mark.parametrize("own", [None, [SSD]])
 def test_what_the_user_changes_meanwhile_is_joined_again_and_comes_back(own: list[dict[str, Any]] | None) -> None:
     cluster = Cluster(daemon_set(own))

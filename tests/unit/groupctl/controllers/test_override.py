@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+import pytest
+
 from builders import node_groups as sample
 from muster.cluster.memory import MemoryStore, VirtualClock
+from muster.groupctl.controllers.editions import MARK
 from muster.groupctl.controllers.eviction_queue import EvictionQueue
 from muster.groupctl.controllers.override import OverridePolicyController
 from muster.groupctl.controllers.policy_controller import OBSERVED
@@ -14,6 +17,7 @@ from muster.model.batch import Deployment
 from muster.model.core import Pod
 from muster.model.groups import OverridePolicy
 from muster.model.meta import Object
+from muster.model.meta import key as key_of
 from muster.store.errors import Invalid
 
 T = TypeVar("T", bound=Object)
@@ -93,6 +97,17 @@ def test_the_next_pod_waits_until_the_last_one_is_ready_again() -> None:
     set_ready(store, first, "True")
     controller.run()
     assert sum(1 for image in images(store).values() if "registry" in image) == 2
+
+
+@pytest.mark.parametrize("value", ['{"x": ' + "[" * 100_000, '{"policy": "op", "spec": 5}', "no"])
+def test_a_record_that_somebody_else_wrote_stops_nothing(value: str) -> None:
+    store = cluster(sample.overrides(sample.registry("Hangzhou")), on={"node-a": 1})
+    run(store)
+    (app,) = store.of(Deployment).values()
+    without = {"labels": {sample.REQUIRED_OVERRIDE: None}, "annotations": {MARK: value}}
+    store.patch(Deployment, key_of(app), {"metadata": without})
+    run(store)  # of a controller that has restarted
+    assert MARK not in store.get(Deployment, key_of(app)).metadata.annotations
 
 
 def changed(store: MemoryStore) -> list[str]:
