@@ -37,7 +37,7 @@ UNCOMPRESSED_MAX_BYTES = 32 * 1024
 # Annotations that are added to the pod later need space, too.
 MAX_BYTES = 200 * 1024
 # A tenant can write the annotation too: one that takes more than this when it is decompressed is not a journal.
-DECOMPRESSED_MAX_BYTES = 8 << 20
+DECOMPRESSED_MAX_BYTES = 4 << 20
 # Kubernetes: of all annotations of an object. A binding is not checked, but every later change of the pod is.
 ANNOTATIONS_MAX_BYTES = 256 * 1024
 # Enough of a uid to distinguish a pod from one that was recreated under the same name.
