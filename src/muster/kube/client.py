@@ -115,7 +115,7 @@ class Client:
             repeatable = method in _REPEATABLE
         left = self.limits.tries if tries is None else tries
         backoff = Backoff(0.1, self.limits.longest_wait)
-        reloaded = False
+        reloaded = lost = False
         while True:
             left -= 1
             try:
@@ -127,12 +127,15 @@ class Client:
                 async with self._reading if method in _READING else self._writing:
                     self._ask_gate(method, what)
                     return await self._once(call, what, seconds)
-            except errors.Unauthorized:
+            except errors.Unauthorized as error:
+                error.lost_before = lost
                 # The kubeconfig or its token may have changed under us.
                 if reloaded or not await self._reload():
                     raise
                 reloaded = True
             except errors.ApiError as error:
+                error.lost_before = lost
+                lost = error.maybe_done
                 wait = self._wait(error, repeatable, backoff) if left > 0 else None
                 if wait is None:
                     raise

@@ -31,7 +31,7 @@ MIN_RELOAD_PERIOD_S = 5.0
 _IMPERSONATION_FIELDS = ("as", "as-uid", "as-groups", "as-user-extra")
 _AUTH_PROVIDERS = ("gcp", "oidc")
 _PROXY_SCHEMES = ("http", "https")
-_PEM_CERTIFICATE = "-----BEGIN CERTIFICATE-----"
+_PEM_CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 
 
 class NoAccess(Exception):
@@ -208,14 +208,14 @@ def load_client_certificate(context: ssl.SSLContext, certificate: str, key: str 
     client's chain with each call, and then verifies three signatures instead of one. OpenSSL sends no authority if the
     file has more than one certificate, so a single one is loaded twice.
     """
-    with open(certificate, encoding="utf-8") as file:
-        text = file.read()
-    doubled = f"{text}\n{text}".encode()
+    with open(certificate, "rb") as file:
+        found = _PEM_CERTIFICATE.findall(file.read())
     with ExitStack() as stack:
         path = certificate
-        if text.count(_PEM_CERTIFICATE) == 1:
+        if len(found) == 1:
             with suppress(OSError):  # no folder for temporary files, or no space in it: the authority is sent
                 file_twice = stack.enter_context(tempfile.NamedTemporaryFile("wb", buffering=0))
+                doubled = b"\n".join(found * 2) + b"\n"
                 if file_twice.write(doubled) == len(doubled):
                     path = file_twice.name
         context.load_cert_chain(path, key or certificate, _no_password)

@@ -49,8 +49,8 @@ class Writes:
         self, key: str, node: str, annotations: Mapping[str, str] | None = None, *, uid: str, version: str = "",
         fence: str = "",
     ) -> None:  # fmt: skip
-        """Binds the pod to its node and sets the annotations. Raises Conflict if it has another node, is another pod or
-        is terminating.
+        """Binds the pod to its node and sets the annotations. Raises Conflict if it has another node, was bound without
+        these annotations, is another pod or is terminating.
 
         Safe to send twice: if a response was lost, a Conflict is examined, and our own earlier binding is a success.
         With a `version` only the pod of that resourceVersion is bound. If the pod has changed since, the binding is
@@ -77,7 +77,7 @@ class Writes:
                 return
             except errors.Conflict:
                 pod = await self._current(key, uid)
-                if pod is not None and pod.spec.node_name == node:
+                if pod is not None and pod.spec.node_name == node and _has(pod, annotations or {}):
                     return
                 if not left or not version or pod is None or not _may_bind(pod, fence):
                     raise
@@ -243,6 +243,10 @@ class Writes:
             "PATCH", path, params=params, body=merge, content_type=content_type, repeatable=True
         )
         return _decoded(kind, resource, body, f"PATCH {path}")
+
+
+def _has(pod: Pod, annotations: Mapping[str, str]) -> bool:
+    return annotations.items() <= pod.metadata.annotations.items()
 
 
 def _may_bind(pod: Pod, fence: str) -> bool:

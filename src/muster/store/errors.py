@@ -52,11 +52,12 @@ class ApiError(Exception):
         self.code = code
         self.reason = reason
         self.retry_after = retry_after
+        self.lost_before = False  # an earlier try of the same call may have taken effect
 
     @property
     def maybe_done(self) -> bool:
         """Whether the call may have taken effect: there was no response, or the server failed."""
-        return self.code == 0 or self.code >= 500
+        return self.lost_before or self.code == 0 or self.code >= 500
 
 
 class BadRequest(ApiError):
@@ -156,7 +157,7 @@ class Unreachable(ApiError):
 
     @property
     def maybe_done(self) -> bool:
-        return self.sent
+        return self.lost_before or self.sent
 
 
 class TimedOut(Unreachable):
@@ -172,7 +173,7 @@ class GateClosed(ApiError):
 
     @property
     def maybe_done(self) -> bool:
-        return False
+        return self.lost_before
 
 
 # The API server words every authorizer's refusal like this.

@@ -136,6 +136,18 @@ def test_a_cut_connection_is_survived_by_a_repeatable_call() -> None:
     assert run(story) == b"{}"
 
 
+@pytest.mark.parametrize(("answers", "undecided"), [([hang_up()], True), ([], False)], ids=["cut", "refused at once"])
+def test_a_refusal_after_a_cut_connection_leaves_the_call_undecided(answers: list[object], undecided: bool) -> None:
+    async def story(api: FaultyApi) -> errors.ApiError:
+        api.plan("POST", PATH, *answers, refuse(403, "Forbidden", "no"))
+        async with api.client() as client:
+            with pytest.raises(errors.Forbidden) as caught:
+                await client.request("POST", PATH, body={}, repeatable=True)
+        return caught.value
+
+    assert run(story).maybe_done is undecided
+
+
 def test_a_cut_connection_leaves_any_other_call_undecided() -> None:
     async def story(api: FaultyApi) -> errors.ApiError:
         api.plan("POST", PATH, hang_up())

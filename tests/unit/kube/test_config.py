@@ -155,6 +155,15 @@ def test_the_authority_of_a_client_certificate_is_not_sent(tmp_path: Path) -> No
     assert {dict(pair[0] for pair in one.get_info()["subject"])["commonName"] for one in sent} == {"me"}
 
 
+@pytest.mark.parametrize("before", ["friendlyName: Jürgen\n".encode("latin-1"), b"\xff\xfe\x00\n"])
+def test_text_of_any_encoding_may_stand_before_a_client_certificate(tmp_path: Path, before: bytes) -> None:
+    from live.certificates import Authority
+
+    certificate, key = Authority(tmp_path / "pki").client("me", "us")
+    Path(certificate).write_bytes(before + Path(certificate).read_bytes())
+    assert load(kubeconfig(tmp_path, f"client-certificate: {certificate}, client-key: {key}")).tls is not None
+
+
 class FullDevice:
     """A temporary file on a full disk: a part of the text is written."""
 

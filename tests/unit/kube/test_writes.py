@@ -52,6 +52,20 @@ def test_a_binding_whose_answer_was_lost_is_found_done() -> None:
     assert [one.method for one in asked] == ["POST", "POST", "GET"]
 
 
+@pytest.mark.parametrize("annotations", [{}, {"journal": "of an earlier call"}])
+def test_a_pod_that_was_bound_to_the_node_without_the_annotations_is_a_conflict(annotations: dict[str, str]) -> None:
+    found = stored_pod("a", 3, uid="u", node="n1")
+    found["metadata"]["annotations"] = annotations
+
+    async def story(api: FaultyApi, writes: Writes) -> None:
+        api.plan("POST", f"{PLACE}/binding", TAKEN)
+        api.plan("GET", PLACE, reply(found))
+        with pytest.raises(errors.Conflict, match="already assigned"):
+            await writes.bind("ns/a", "n1", {"journal": "of this call"}, uid="u", version="3")
+
+    sent(story)
+
+
 @pytest.mark.parametrize(
     "found", [stored_pod("a", 3, uid="u", node="n2"), stored_pod("a", 3, uid="other", node="n1"), stored_pod("a", 3)]
 )
