@@ -74,9 +74,10 @@ def open_journals(pods: Iterable[Pod]) -> list[str]:
     """The pods with a journal of a commit that was not finished."""
     known = list(pods)
     pending = [pod.metadata for pod in known if not pod.spec.node_name and pod.metadata.deletion_timestamp is None]
+    carried = [(pod, journal_of(pod)) for pod in known if pod.spec.node_name]
     return [
-        pod.metadata.name for pod in known
-        if (journal := journal_of(pod)) is not None and any(journal.same(meta.name, meta.uid) for meta in pending)
+        pod.metadata.name for pod, journal in carried
+        if journal is not None and any(journal.same(meta.name, meta.uid) for meta in pending)
     ]  # fmt: skip
 
 

@@ -124,7 +124,15 @@ class StoreCalls:
         def effect() -> Pod:
             if self._store.get(Pod, key).metadata.annotations.get(FENCE, "") != fence:
                 raise Conflict.of("Pod", key, "another leader has fenced it")
-            return self._store.bind(key, node, annotations, uid=uid)
+            try:
+                return self._store.bind(key, node, annotations, uid=uid)
+            except Conflict:
+                pod = self._store.get(Pod, key)
+                # As `Writes.bind`: it was our own earlier call.
+                ours = (annotations or {}).items() <= pod.metadata.annotations.items()
+                if pod.metadata.uid == uid and pod.spec.node_name == node and ours:
+                    return pod
+                raise
 
         await self._call("bind", key, effect)
 

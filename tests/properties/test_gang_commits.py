@@ -1,8 +1,8 @@
 """Whatever fails while gangs are bound: in the end each of them has its minimum, or nothing.
 
 Calls are refused, their answers are lost, a webhook always refuses one pod, drivers refuse nodes, the watch is late,
-pods are deleted and created again, cycles run while bindings are in flight, and the leader is killed. Then the faults
-end and time passes.
+pods are deleted and created again, other pods of the gang have ended long ago, cycles run while bindings are in flight,
+and the leader is killed. Then the faults end and time passes.
 
 The exceptions are gangs that were whole and lost a pod afterwards, because somebody deleted it or it was evicted for
 another gang; and, which is a limit (docs/decisions/0012), gangs with a pod that somebody deleted before another leader
@@ -134,6 +134,12 @@ class World:
             self.in_memory.add(name)
             return [replica_set(name, minimum, size)]
         made: list[Object] = [pod_group(name, members=minimum)]
+        if dice.random() < 0.3:
+            ended = waiting(f"{name}-ended", name, "n0")
+            ended.metadata.labels = {}
+            ended.status.phase = dice.choice(("Succeeded", "Failed"))
+            made.append(ended)
+            self.minimum[name] -= ended.status.phase == "Succeeded"  # it counts, as in Volcano
         for i in range(size):
             pod = waiting(f"{name}-{i}", name)
             if kind == "claims" and dice.random() < 0.7:
@@ -175,7 +181,7 @@ class World:
                 self.log(f"claim {key} is bound")
 
     def delete(self) -> None:
-        pods = sorted(self.cluster.store.of(Pod))
+        pods = sorted(key for key, pod in self.cluster.store.of(Pod).items() if pod.metadata.labels)
         if not pods or not self.deletes:
             return
         key = self.dice.choice(pods)

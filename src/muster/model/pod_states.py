@@ -16,6 +16,14 @@ def is_finished(pod: Pod) -> bool:
     return pod.status.phase in FINISHED_PHASES
 
 
+def is_rejected(pod: Pod) -> bool:
+    """Returns whether the kubelet's admission rejected the pod."""
+    status = pod.status
+    if status.phase != "Failed":
+        return False
+    return status.reason.startswith("OutOf") or status.reason in ("UnexpectedAdmissionError", "NodeAffinity")
+
+
 def is_terminating(obj: Object) -> bool:
     """Returns whether the object (a pod, a node, …) is being deleted."""
     return obj.metadata.deletion_timestamp is not None

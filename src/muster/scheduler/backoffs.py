@@ -62,6 +62,10 @@ class Backoffs:
             self._victims[key] = (uid, now + EVICTION_RETRY_S)
         self._claimers[message.claimer] = (message.why, now + EVICTION_RETRY_S)
 
+    def kept_victims(self, now: float) -> set[str]:
+        """Returns the pods whose eviction was refused a moment ago."""
+        return {key for key, (_, until) in self._victims.items() if until > now}
+
     def await_owner(self, key: str) -> None:
         """Keeps the pod pending until its owner is known: the owner may declare a gang."""
         self._ownerless[key] = None
@@ -146,14 +150,6 @@ def lacks_owner(state: State, task: Task) -> bool:
     if task.job is None or pod.spec.node_name or pod.metadata.annotations.get(GROUP) or expected_owner(pod) is None:
         return False
     return owner_of(pod, state.lookup) is None
-
-
-def rejected(pod: Pod) -> bool:
-    """Returns whether the kubelet's admission rejected the pod."""
-    status = pod.status
-    if status.phase != "Failed":
-        return False
-    return status.reason.startswith("OutOf") or status.reason in ("UnexpectedAdmissionError", "NodeAffinity")
 
 
 class KubeletRejections(Plugin, NodeFilter):

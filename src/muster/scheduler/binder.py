@@ -96,6 +96,10 @@ class Binder:
             done = await self._bind_all(commit, begin) if await self._bind_volumes(commit) else []
             bound = [binding for binding, is_bound in zip(commit.bindings, done, strict=False) if is_bound is True]
             unknown = [result for result in done if isinstance(result, BaseException)]
+            for binding, result in zip(commit.bindings, done, strict=False):
+                if isinstance(result, BaseException):
+                    # It may be bound: if the watch does not show it, the pod is read.
+                    self._put(CallResult(binding.key, binding.uid, binding.node, True))
             complete = len(bound) == len(commit.bindings)
             partial = bool(unknown or bound) and not complete
             self._report(commit, bound)
@@ -110,7 +114,10 @@ class Binder:
     async def _bind_all(self, commit: BindCommit, begin: float) -> list[bool | BaseException]:
         """Returns which bindings were accepted, or the errors that nobody expected."""
         if len(commit.bindings) == 1:
-            return [await self._alone(commit.bindings[0], begin)]
+            try:
+                return [await self._alone(commit.bindings[0], begin)]
+            except Exception as error:
+                return [error]
         # The first binding writes the journal. All of them queue up at once: no other binding comes between those of a
         # gang, which is partial until the last of them.
         first = _FirstBinding()
@@ -136,7 +143,7 @@ class Binder:
         done = await asyncio.gather(*(self._bind_claims(binding) for binding in commit.bindings))
         for binding, is_ready in zip(commit.bindings, done, strict=True):
             if is_ready and not all(done):
-                self._put(CallResult(binding.key, binding.uid, binding.node, False))
+                self._put(CallResult(binding.key, binding.uid, binding.node, False, urgent=False))
         return all(done)
 
     async def _bind_claims(self, binding: PodBinding) -> bool:
@@ -179,7 +186,7 @@ class Binder:
                 error = await self._send(binding)
         if first.answer.result():
             return await self._result(binding, begin, error) is not None
-        self._put(CallResult(binding.key, binding.uid, binding.node, False))
+        self._put(CallResult(binding.key, binding.uid, binding.node, False, urgent=False))
         return False
 
     async def _send(self, binding: PodBinding, journal: str = "") -> errors.ApiError | None:
@@ -218,7 +225,7 @@ class Binder:
         """The pod is not bound. Unless it has `changed`, the same request would be refused again. Returns False."""
         if not changed:
             self._put(BindRefused(binding.key, binding.uid, f"could not be bound to {binding.node}: {why}"))
-        self._put(CallResult(binding.key, binding.uid, binding.node, False))
+        self._put(CallResult(binding.key, binding.uid, binding.node, False, urgent=changed))
         self._metrics.bind_failures.inc()
         self._record(*plan_effects.binding_failed(binding.pod, why))
         return False

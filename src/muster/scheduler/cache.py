@@ -25,12 +25,12 @@ from muster.model.batch import APPLICATION_KINDS
 from muster.model.collector import collector_paused
 from muster.model.core import Pod
 from muster.model.meta import Object, timestamp
-from muster.model.pod_states import is_active, is_terminating
+from muster.model.pod_states import is_active, is_rejected, is_terminating
 from muster.model.scheduling import Queue
 from muster.scheduler.assumed_claims import AssumedClaims
-from muster.scheduler.backoffs import Backoffs, rejected
+from muster.scheduler.backoffs import Backoffs
 from muster.scheduler.inbox import BindRefused, CallResult, CommitFinished, EvictionRefused, Message, Observed
-from muster.scheduler.journal import JOURNAL, Journal, decode
+from muster.scheduler.journal import JOURNAL, Journal, decode, journal_of
 from muster.scheduler.queueing_hints import Hint, queueing_hint
 
 # If the watch has not shown an accepted call after this time, the pod is read from the API server.
@@ -67,7 +67,7 @@ class Cache:
         self.assumed: dict[str, Assumed] = {}
         self.committing: set[str] = set()  # groups whose commit the binder is sending
         self.held: set[str] = set()  # those of them for which a cycle decided more bindings
-        self.carriers: set[str] = set()  # pods with a journal that may be open
+        self.carriers: dict[str, Journal] = {}  # bound pods with a journal that may be open
         self.unfinished: dict[str, Journal] = {}  # group → the journal of a commit that this leader saw incomplete
         self.claims = AssumedClaims(self.state)
         self.inbox: deque[Message] = deque()
@@ -99,8 +99,8 @@ class Cache:
         """Forgets the journals of the group."""
         self.unfinished.pop(group, None)
         job = self.state.jobs.get(group)
-        if job is not None:
-            self.carriers.difference_update(job.tasks)
+        for key in job.tasks if job is not None else ():
+            self.carriers.pop(key, None)
 
     def apply_messages(self) -> Hint:
         """Applies the messages of the inbox; returns the most urgent hint among them."""
@@ -197,10 +197,10 @@ class Cache:
         known = self.state.tasks.get(key)
         old = known.pod if known is not None else None
         if new is None:
-            self.carriers.discard(key)
+            self.carriers.pop(key, None)
         else:
             self._track_pod(key, new)
-            if rejected(new):
+            if is_rejected(new):
                 self._rejected.append(key)
         assumed = self.assumed.get(key)
         if assumed is not None:
@@ -234,12 +234,20 @@ class Cache:
 
     def _track_pod(self, key: str, pod: Pod) -> None:
         """Records whether the pod carries a journal, and whether its owner must be known first."""
-        if JOURNAL in pod.metadata.annotations:
-            self.carriers.add(key)
+        # A pending pod has an annotation of somebody else: the scheduler writes a journal with the binding.
+        journal = journal_of(pod) if pod.spec.node_name else None
+        if journal is not None:
+            self.carriers[key] = journal.of(self._uids_beside(pod, journal.pods))
         else:
-            self.carriers.discard(key)
+            self.carriers.pop(key, None)
         if not pod.spec.node_name and pod.metadata.owner_references:
             self.backoffs.await_owner(key)
+
+    def _uids_beside(self, pod: Pod, names: Iterable[str]) -> dict[str, str]:
+        """Returns name → uid of those of these pods that exist in the namespace of this pod."""
+        meta, tasks = pod.metadata, self.state.tasks
+        beside = ((name, tasks.get(f"{meta.namespace}/{name}")) for name in names)
+        return {name: task.uid for name, task in beside if task is not None} | {meta.name: meta.uid}
 
     @staticmethod
     def _is_confirmed(assumed: Assumed, new: Pod) -> bool:
@@ -257,7 +265,7 @@ class Cache:
             return Hint.IGNORE
         self._forget(message.key)
         self.state.upsert("Pod", message.key, assumed.observed)
-        return Hint.SCHEDULE_NOW
+        return Hint.SCHEDULE_NOW if message.urgent else Hint.SCHEDULE_SOON
 
     def _on_finished(self, message: CommitFinished) -> Hint:
         self.committing.discard(message.group)

@@ -16,16 +16,8 @@ from muster.engine.core.plan import Eviction, Plan, PodReason
 from muster.engine.core.state import State
 from muster.model.core import Pod
 from muster.model.scheduling import PodGroup
-from muster.scheduler.journal import (
-    UID_PREFIX_CHARS,
-    Entry,
-    Journal,
-    TooLarge,
-    encode,
-    unfinished_journal,
-)
+from muster.scheduler.journal import NO_JOURNALS, UID_PREFIX_CHARS, Entry, Journal, TooLarge, encode
 
-NO_JOURNALS: Mapping[str, Journal] = {}
 # The predicates plugin refuses such pods; this is the check where it is not configured.
 NO_CLAIMS = "muster does not allocate spec.resourceClaims"
 
@@ -93,7 +85,7 @@ def commits_of(
             commits.errors.update((binding.key, NO_CLAIMS) for binding in bindings)
             continue
         try:
-            commits.bindings.append(_gang(state, state.jobs[key], bindings, holder, now, unfinished.get(key)))
+            commits.bindings.append(_gang(state, key, bindings, holder, now, unfinished.get(key)))
         except TooLarge as error:
             commits.errors.update((binding.key, str(error)) for binding in bindings)
     commits.evictions = _evictions(plan, state)
@@ -106,20 +98,19 @@ def _needs_journal(job: Job) -> bool:
 
 
 def _gang(
-    state: State, job: Job, bindings: list[PodBinding], holder: str, now: float, unfinished: Journal | None
+    state: State, key: str, bindings: list[PodBinding], holder: str, now: float, unfinished: Journal | None
 ) -> BindCommit:
     """Returns the commit with its journal, which also has the pods of an earlier commit that is incomplete."""
     text = ""
     if len(bindings) > 1:  # a single binding is there or not, without a journal
-        earlier = unfinished_journal(job, unfinished)
-        pods = earlier.pods if earlier is not None else {}
+        pods = dict(unfinished.pods) if unfinished is not None else {}
         pods.update(map(entry_of, bindings))
         first = bindings[0]
         text = encode(
             Journal(holder=holder, at=now, pods=pods), {**first.pod.metadata.annotations, **first.annotations}
         )
-    group = state.objects["PodGroup"].get(job.key)
-    return BindCommit(tuple(bindings), job.key, text, group if isinstance(group, PodGroup) else None)
+    group = state.objects["PodGroup"].get(key)
+    return BindCommit(tuple(bindings), key, text, group if isinstance(group, PodGroup) else None)
 
 
 def entry_of(binding: PodBinding) -> tuple[str, Entry]:

@@ -210,9 +210,10 @@ class Decider:
         job = cache.state.jobs.get(group)
         assumed = {key: cache.assumed[key] for key in job.tasks if key in cache.assumed} if job is not None else {}
         return Attempts(
-            self._interrupted[group], group in self._finished_once, cache.unfinished.get(group), assumed.keys(),
-            {key for key, one in assumed.items() if not one.node},
+            self._interrupted[group], cache.carriers, group in self._finished_once, cache.unfinished.get(group),
+            assumed.keys(), {key for key, one in assumed.items() if not one.node},
             {key for key, one in assumed.items() if one.check_at is None},
+            cache.backoffs.kept_victims(self._ticks()),
         )  # fmt: skip
 
     def _add_recovery(self, plan: Plan, group: str, recovery: Recovery) -> None:

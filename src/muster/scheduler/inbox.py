@@ -24,6 +24,7 @@ class CallResult(Struct, frozen=True):
     uid: str
     node: str  # "" = it was an eviction
     accepted: bool
+    urgent: bool = True  # the capacity of a call that was not accepted is free again: a cycle should run at once
 
 
 class CommitFinished(Struct, frozen=True):

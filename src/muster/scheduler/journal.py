@@ -30,6 +30,7 @@ from muster.engine.core.jobs import Job, Status, Task
 from muster.engine.core.state import State
 from muster.engine.volumes.volume_claims import claim_name, is_bound
 from muster.model.core import Pod
+from muster.model.pod_states import is_finished, is_rejected
 from muster.model.storage import PersistentVolumeClaim
 
 JOURNAL = "muster.io/commit"
@@ -37,9 +38,10 @@ UNCOMPRESSED_MAX_BYTES = 32 * 1024
 # Annotations that are added to the pod later need space, too.
 MAX_BYTES = 200 * 1024
 # A tenant can write the annotation too: one that takes more than this when it is decompressed is not a journal.
-DECOMPRESSED_MAX_BYTES = 4 << 20
-# Kubernetes: of all annotations of an object. A binding is not checked, but every later change of the pod is.
-ANNOTATIONS_MAX_BYTES = 256 * 1024
+DECOMPRESSED_MAX_BYTES = 2 << 20
+# Kubernetes allows 256 KiB for all annotations of an object. A binding is not checked, but every later change of the
+# pod is, so some of it is left for annotations that others add.
+ANNOTATIONS_MAX_BYTES = 240 * 1024
 # Enough of a uid to distinguish a pod from one that was recreated under the same name.
 UID_PREFIX_CHARS = 8
 RECOVERY_GRACE_S = 30.0
@@ -64,7 +66,15 @@ class Journal(msgspec.Struct, frozen=True, kw_only=True):
     def same(self, name: str, uid: str) -> bool:
         """Returns whether this is the pod of the journal, not one that was recreated under its name."""
         entry = self.pods.get(name)
-        return entry is not None and uid.startswith(entry.uid)
+        return entry is not None and entry.uid == uid[:UID_PREFIX_CHARS]
+
+    def of(self, uids: Mapping[str, str]) -> Journal:
+        """Returns the journal with only those of its pods that exist (name → uid)."""
+        pods = {name: entry for name, entry in self.pods.items() if name in uids and self.same(name, uids[name])}
+        return Journal(holder=self.holder, at=self.at, pods=pods)
+
+
+NO_JOURNALS: Mapping[str, Journal] = {}
 
 
 class JournalCarrier(msgspec.Struct, frozen=True):
@@ -94,7 +104,7 @@ def encode(journal: Journal, annotations: Mapping[str, str] | None = None) -> st
     most = min(MAX_BYTES, ANNOTATIONS_MAX_BYTES - len(JOURNAL) - taken)
     size = len(value.encode())
     if size > most:
-        raise TooLarge(f"the journal of {len(journal.pods)} bindings takes {size} bytes, more than {most}")
+        raise TooLarge(f"the journal of {len(journal.pods)} bindings takes {size} bytes, more than {max(most, 0)}")
     return value
 
 
@@ -120,27 +130,25 @@ def journal_of(pod: Pod) -> Journal | None:
     return None if text is None else decode(text)
 
 
-def open_journals(job: Job) -> list[tuple[JournalCarrier, Journal]]:
-    """Returns the open journals of the job's pods, the latest one last: one of their pods is pending."""
+def open_journals(job: Job, carried: Mapping[str, Journal]) -> list[tuple[JournalCarrier, Journal]]:
+    """Returns those of the carried journals (pod → journal) that are open, the latest one last."""
     pending = [task for task in job.tasks.values() if task.status == Status.PENDING]
     found: list[tuple[JournalCarrier, Journal]] = []
     for task in job.tasks.values() if pending else ():
-        journal = journal_of(task.pod)
+        journal = carried.get(task.key)
         if journal is not None and any(journal.same(one.name, one.uid) for one in pending):
             found.append((JournalCarrier(task.key, task.pod.metadata.uid), journal))
     return sorted(found, key=lambda one: (one[1].at, one[0].key))
 
 
-def unfinished_journal(job: Job, remembered: Journal | None) -> Journal | None:
+def unfinished_journal(job: Job, opened: list[Journal], remembered: Journal | None) -> Journal | None:
     """Returns one journal for all incomplete commits of the job, with those of their pods that still exist."""
-    journals = [journal for _, journal in open_journals(job)]
-    if remembered is not None:
-        journals.append(remembered)
+    journals = opened if remembered is None else [*opened, remembered]
     if not journals:
         return None
-    journals.sort(key=lambda one: one.at)
+    journals = sorted(journals, key=lambda one: one.at)
     uids = {task.name: task.uid for task in job.tasks.values()}
-    pods = {name: entry for one in journals for name, entry in one.pods.items() if one.same(name, uids.get(name, ""))}
+    pods = {name: entry for one in journals for name, entry in one.of(uids).pods.items()}
     return Journal(holder=journals[-1].holder, at=journals[-1].at, pods=pods)
 
 
@@ -172,11 +180,13 @@ class Attempts(Struct, frozen=True):
     """What the leader knows about the recovery of a group, apart from the cluster's state."""
 
     since: float  # when it first saw the journal
+    carried: Mapping[str, Journal] = NO_JOURNALS  # pod → its journal
     tried: bool = False  # FINISH was returned before
     remembered: Journal | None = None  # of a commit that this leader saw incomplete
     assumed: Collection[str] = ()  # pods that are assumed to be bound or terminating
     evicted: Collection[str] = ()  # those of them that are assumed to be terminating
     unanswered: Collection[str] = ()  # those of them whose call is in flight
+    kept: Collection[str] = ()  # pods whose eviction was refused a moment ago
 
 
 def recover(state: State, group: str, attempts: Attempts, now: float) -> Recovery:
@@ -184,19 +194,19 @@ def recover(state: State, group: str, attempts: Attempts, now: float) -> Recover
     job = state.jobs.get(group)
     if job is None:
         return Recovery(RecoveryAction.CLOSE)
-    journal = unfinished_journal(job, attempts.remembered)
+    opened = open_journals(job, attempts.carried)
+    journal = unfinished_journal(job, [one for _, one in opened], attempts.remembered)
     if journal is None:
         # A pod whose binding fails is pending again, and opens the journal again.
         return Recovery(RecoveryAction.WAIT if attempts.unanswered else RecoveryAction.CLOSE)
-    carriers = tuple(carrier for carrier, _ in open_journals(job))
+    carriers = tuple(carrier for carrier, _ in opened)
     tasks = [t for t in job.tasks.values() if t.name in journal.pods]
     bound = [t for t in tasks if t.status in _BOUND]
     rest = [t for t in tasks if t.status == Status.PENDING]
     if any(t.key in attempts.evicted for t in tasks):
         return Recovery(RecoveryAction.WAIT, journal=journal)  # an eviction can still be refused
-    # Pods that ran and ended are no sign of an interrupted commit.
-    ended = job.count[Status.SUCCEEDED] or job.count[Status.FAILED]
-    if not bound or ended:
+    # A gang whose pods have run and ended has started; one whose pods a kubelet rejected has not.
+    if not bound or any(is_finished(t.pod) and not is_rejected(t.pod) for t in tasks):
         return Recovery(RecoveryAction.CLOSE, carriers=carriers)
     if job.ready >= job.min_available:
         if attempts.assumed:
@@ -205,11 +215,12 @@ def recover(state: State, group: str, attempts: Attempts, now: float) -> Recover
     suffices = job.ready + len(rest) >= job.min_available  # not if its undoing has begun
     if not attempts.tried and suffices and _have_claims(state, rest) and _have_capacity(state, rest, journal):
         return Recovery(RecoveryAction.FINISH, tuple(sorted(rest, key=lambda t: t.key)), journal)
-    if now - max(attempts.since, journal.at) < RECOVERY_GRACE_S:
-        return Recovery(RecoveryAction.WAIT, journal=journal)
     # The pod that carries the journal is evicted last: as long as it exists, the next leader knows what to undo.
     others = [t for t in bound if not carriers or t.key != carriers[-1].key]
-    return Recovery(RecoveryAction.UNDO, tuple(sorted(others or bound, key=lambda t: t.key)), journal)
+    victims = [t for t in others or bound if t.key not in attempts.kept]
+    if not victims or now - attempts.since < RECOVERY_GRACE_S:
+        return Recovery(RecoveryAction.WAIT, journal=journal)
+    return Recovery(RecoveryAction.UNDO, tuple(sorted(victims, key=lambda t: t.key)), journal)
 
 
 def _have_claims(state: State, tasks: list[Task]) -> bool:

@@ -17,7 +17,8 @@ from muster.cluster.embedded import EmbeddedCluster
 from muster.model.core import Pod
 from muster.model.meta import Object
 from muster.model.pod import PodResourceClaim
-from muster.scheduler.backoffs import BACKOFF_FIRST_S, rejected
+from muster.model.pod_states import is_rejected
+from muster.scheduler.backoffs import BACKOFF_FIRST_S
 from muster.scheduler.configuration import read_config
 from muster.store import errors
 
@@ -190,8 +191,8 @@ def rejected_pod(name: str, on: str, reason: str = "OutOfcpu") -> Pod:
 
 
 def test_only_failed_admission_is_a_rejection() -> None:
-    assert rejected(rejected_pod("a", "n1")) and rejected(rejected_pod("a", "n1", "UnexpectedAdmissionError"))
-    assert not rejected(rejected_pod("a", "n1", "Evicted")) and not rejected(waiting("a", on="n1"))
+    assert is_rejected(rejected_pod("a", "n1")) and is_rejected(rejected_pod("a", "n1", "UnexpectedAdmissionError"))
+    assert not is_rejected(rejected_pod("a", "n1", "Evicted")) and not is_rejected(waiting("a", on="n1"))
 
 
 def test_pods_of_the_same_shape_get_other_nodes_until_the_backoff_ends() -> None:

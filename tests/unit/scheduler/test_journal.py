@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import itertools
 import random
 import tracemalloc
 import zlib
+from collections.abc import Sequence
 
 import pytest
 from msgspec.structs import replace
@@ -21,6 +23,8 @@ from muster.model.meta import ObjectMeta
 from muster.model.pod import PersistentVolumeClaimSource, PodResourceClaim
 from muster.model.scheduling import PodGroup
 from muster.model.storage import PersistentVolumeClaim, PersistentVolumeClaimStatus
+from muster.scheduler import journal as journals
+from muster.scheduler.backoffs import EVICTION_RETRY_S
 from muster.scheduler.inbox import CallResult, Observed
 from muster.scheduler.journal import (
     JOURNAL,
@@ -38,17 +42,17 @@ from muster.scheduler.journal import (
 from muster.store import errors
 
 
-def begun(*, bound_pods: int, free: str = "8", at: float = 990.0) -> EmbeddedCluster:
+def begun(*, bound_pods: int, free: str = "8", at: float = 990.0, others: Sequence[Pod] = ()) -> EmbeddedCluster:
     """A gang of three of which some were bound when the leader died; n2 has that much cpu by now.
 
-    The first pod has the journal, also if it is not bound.
+    The first pod has the journal, also if it is not bound. `others`: more pods of the gang.
     """
     names = [f"gang-x-{i}" for i in range(3)]
     entries = {name: Entry("n1" if i < 1 else "n2", f"uid-{name}"[:8]) for i, name in enumerate(names)}
     group = pod_group("gang", members=3)
     pods = [waiting(name, "gang", entries[name].node if i < bound_pods else "") for i, name in enumerate(names)]
     pods[0].metadata.annotations[JOURNAL] = encode(Journal(holder="dead", at=at, pods=entries))
-    return cluster_of(queue("default"), node("n1", cpu="1"), node("n2", cpu=free), group, *pods)
+    return cluster_of(queue("default"), node("n1", cpu="1"), node("n2", cpu=free), group, *pods, *others)
 
 
 def test_the_remaining_pods_are_bound_to_the_intended_nodes() -> None:
@@ -63,12 +67,68 @@ def test_the_remaining_pods_are_bound_to_the_intended_nodes() -> None:
     asyncio.run(run())
 
 
-def test_without_a_bound_pod_only_the_journal_is_removed() -> None:
+def test_the_annotation_of_a_pending_pod_is_not_a_journal() -> None:
+    """The scheduler writes a journal with the binding of its pod, so somebody else has written this one."""
+
     async def run() -> None:
         cluster = begun(bound_pods=0)
         leader = Leader(cluster, holder="new")
-        decision = leader.decide()
-        assert [carrier.key for carrier in decision.closed_journals] == ["d/gang-x-0"]
+        assert leader.cache.carriers == {}
+        assert len(leader.decide().commits.bindings[0].bindings) == 3
+
+    asyncio.run(run())
+
+
+def ended(reason: str = "") -> Pod:
+    pod = waiting("gang-old", "gang", "n2")
+    pod.status = replace(pod.status, phase="Failed", reason=reason)
+    return pod
+
+
+@pytest.mark.parametrize("others", [[], [ended()], [ended("OutOfcpu")]], ids=["none", "one failed", "one was rejected"])
+@pytest.mark.parametrize("at", [990.0, 1000.0 + 3600.0, 1e300], ids=["past", "the clock of that leader", "far"])
+def test_a_pod_that_ended_before_or_a_time_in_the_future_does_not_keep_a_gang_partial(
+    others: list[Pod], at: float
+) -> None:
+    async def run() -> None:
+        cluster = begun(bound_pods=1, free="0", at=at, others=others)
+        leader = Leader(cluster, EVICTS, holder="new")
+        await leader.turn()
+        cluster.advance(1000.0 + RECOVERY_GRACE_S + 1)
+        await leader.settle(4)
+        assert set(bound(cluster)) == {pod.metadata.name for pod in others}
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("reason", ["", "OutOfcpu"])
+def test_a_gang_of_which_a_pod_ended_has_started_but_not_if_a_kubelet_rejected_it(reason: str) -> None:
+    cluster = begun(bound_pods=2, free="0")
+    pod = cluster.store.get(Pod, "d/gang-x-1")
+    cluster.store.write(replace(pod, status=replace(pod.status, phase="Failed", reason=reason)))
+    leader = Leader(cluster)
+    attempts = Attempts(since=1000.0 - RECOVERY_GRACE_S, carried=leader.cache.carriers)
+    action = recover(leader.cache.state, "d/gang", attempts, 1000.0).action
+    assert action is (RecoveryAction.UNDO if reason else RecoveryAction.CLOSE)
+
+
+class EvictsNothing(Faults):
+    def before(self, number: int, verb: str, key: str) -> Exception | None:
+        return errors.BudgetRefused(verb, "a budget", code=429) if verb.startswith("evict") else None
+
+
+def test_an_eviction_of_an_incomplete_gang_that_was_refused_is_tried_again_after_a_while() -> None:
+    async def run() -> None:
+        cluster = begun(bound_pods=2, free="0", at=900.0)
+        leader = Leader(cluster, EVICTS, EvictsNothing(), holder="new")
+        await leader.turn()
+        cluster.advance(1000.0 + RECOVERY_GRACE_S + 1)
+        for _ in range(10):
+            await leader.turn()
+        assert [key for verb, key in leader.calls.made if verb.startswith("evict")] == ["d/gang-x-1"]
+        cluster.advance(cluster.clock.now() + EVICTION_RETRY_S + 1)
+        await leader.turn()
+        assert [key for verb, key in leader.calls.made if verb.startswith("evict")] == ["d/gang-x-1"] * 2
 
     asyncio.run(run())
 
@@ -118,7 +178,7 @@ def test_all_open_journals_of_a_gang_that_has_its_minimum_are_removed() -> None:
         leader = Leader(cluster, holder="new")
         await leader.settle(3)
         assert [p.metadata.name for p in cluster.store.of(Pod).values() if JOURNAL in p.metadata.annotations] == []
-        assert leader.cache.carriers == set()
+        assert leader.cache.carriers == {}
 
     asyncio.run(run())
 
@@ -199,7 +259,7 @@ def test_a_pod_whose_claims_are_not_bound_is_left_to_the_cycles() -> None:
     source = PersistentVolumeClaimSource(claim_name="data")
     volumes = [Volume(name="data", persistent_volume_claim=source)]
     cluster.store.write(replace(pod, spec=replace(pod.spec, volumes=volumes)))
-    attempts = Attempts(since=1000.0)
+    attempts = Attempts(since=1000.0, carried=Leader(cluster).cache.carriers)
     claim = PersistentVolumeClaim(
         metadata=ObjectMeta(name="data", namespace="d"), status=PersistentVolumeClaimStatus(phase="Pending")
     )
@@ -272,7 +332,7 @@ def test_a_journal_that_is_too_large_is_refused_before_anything_is_bound() -> No
 def test_a_journal_that_does_not_fit_beside_the_annotations_of_its_pod_is_refused() -> None:
     """The API server does not check the annotations of a binding, but it refuses every later change of the pod."""
     journal = Journal(holder="me", at=1.0, pods={f"p{i}": Entry(f"n{i}", "u") for i in range(1000)})
-    taken = 256 * 1024 - len(JOURNAL) - len(encode(journal))
+    taken = 240 * 1024 - len(JOURNAL) - len(encode(journal))
     assert encode(journal, {"a": "x" * (taken - 1), JOURNAL: "of an earlier commit"})
     with pytest.raises(TooLarge, match="more than"):
         encode(journal, {"a": "x" * taken})
@@ -301,6 +361,28 @@ def test_a_compressed_annotation_of_a_tenant_takes_little_memory(value: bytes) -
         assert tracemalloc.get_traced_memory()[1] < 20 << 20
     finally:
         tracemalloc.stop()
+
+
+def test_large_journals_that_a_tenant_writes_by_hand_are_read_once_and_take_little_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = map("".join, itertools.product("abcdefghijklmnopqrst", repeat=4))
+    entries = ",".join(f'"{name}":["a","",{{"b":"cc"}}]' for name in itertools.islice(names, 40_000))
+    entry = '"gang-x-2":["n2","uid-gang"]'
+    raw = f'{{"holder":"","at":1e300,"pods":{{{entry},{entries}}}}}'
+    text = "z:" + base64.b85encode(zlib.compress(raw.encode(), 9)).decode()
+    others = [waiting(f"gang-{i}", "gang", "n1") for i in range(20)]
+    for pod in others:
+        pod.metadata.annotations[JOURNAL] = text
+    cluster = begun(bound_pods=2, free="0", others=others)
+    group = cluster.store.get(PodGroup, "d/gang")
+    cluster.store.write(replace(group, spec=replace(group.spec, min_member=23)))
+    leader = Leader(cluster)
+    assert set(leader.cache.carriers) == {f"d/gang-{i}" for i in range(20)} | {"d/gang-x-0"}
+    assert all(len(journal.pods) <= 3 for journal in leader.cache.carriers.values())
+    monkeypatch.setattr(journals, "decode", lambda text: pytest.fail("it was read before"))
+    leader.decide()
+    assert leader.cache.open_journals() == {"d/gang"}
 
 
 def test_a_deeply_nested_annotation_of_a_tenant_is_not_a_journal() -> None:

@@ -149,7 +149,7 @@ def test_a_gang_one_of_whose_pods_was_recreated_in_the_middle_is_completed_if_th
         leader.watch()
         await passes(leader, int(RECOVERY_GRACE_S) + 10)
         assert len(bound(cluster)) == 3
-        assert leader.cache.unfinished == {} and leader.cache.carriers == set()
+        assert leader.cache.unfinished == {} and leader.cache.carriers == {}
 
     run(scenario())
 
@@ -170,5 +170,25 @@ def test_an_unexpected_error_does_not_leave_a_gang_being_committed() -> None:
         leader.decider.apply_messages()
         assert leader.cache.committing == set() and set(leader.cache.unfinished) == {"d/gang"}
         assert set(bound(cluster)) == {"gang-0", "gang-2"}
+        assert leader.cache.assumed["d/gang-1"].check_at is not None  # the pod is read, if the watch shows nothing
+
+    run(scenario())
+
+
+class RefusesAll(Faults):
+    def before(self, number: int, verb: str, key: str) -> Exception | None:
+        return errors.Forbidden(verb, "the webhook says no", code=403) if verb == "bind" else None
+
+
+@pytest.mark.parametrize("minimum", [1, 2, 3])
+def test_after_a_refused_binding_the_next_cycle_is_not_urgent(minimum: int) -> None:
+    """If all bindings are refused, each cycle would bind another pod of the gang first, without a pause."""
+
+    async def scenario() -> None:
+        leader = Leader(gang_of_three(minimum), faults=RefusesAll())
+        leader.begin()
+        await asyncio.sleep(0.5)
+        assert leader.decider.apply_messages() is Hint.SCHEDULE_SOON
+        assert leader.cache.assumed == {} and leader.cache.committing == set()
 
     run(scenario())
