@@ -48,6 +48,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="show only faults whose kind contains this text")
     parser.add_argument("--show", type=int, default=3, help="examples per kind")
     parser.add_argument("--large", action="store_true", help="gangs beyond six pods, clusters beyond six nodes")
+    parser.add_argument("--mixed", action="store_true", help="the pods of a gang differ in more than size")
     options = parser.parse_args()
     kinds: Counter[str] = Counter()
     runs: Counter[str] = Counter()
@@ -55,7 +56,7 @@ def main() -> int:
     counts: Counter[str] = Counter()
     bad, start = 0, time.monotonic()
     for seed in range(options.seed, options.seed + options.count):
-        made = scenario(seed, large=options.large)
+        made = scenario(seed, large=options.large, mixed=options.mixed)
         outcome = run(made)
         counts["runs with evictions"] += bool(outcome.evictions)
         counts["evictions"] += outcome.evictions

@@ -20,11 +20,12 @@ RUNS = int(os.environ.get("EVICTION_RUNS", times(400)))
 BATCH = 20
 
 
+@pytest.mark.parametrize("mixed", [False, True], ids=["", "mixed"])
 @pytest.mark.parametrize("first", range(SEED, SEED + RUNS, BATCH))
-def test_evictions_are_useful_and_sound(first: int) -> None:
+def test_evictions_are_useful_and_sound(first: int, mixed: bool) -> None:
     lines = []
     for seed in range(first, min(first + BATCH, SEED + RUNS)):
-        made = scenario(seed)
+        made = scenario(seed, mixed=mixed)
         for fault in run(made).faults:
             if any(kind in fault.kind for kind in COUNTED_ONLY):
                 continue

@@ -13,7 +13,18 @@ from random import Random
 import yaml
 
 from strategies.eviction_configurations import configuration
-from strategies.eviction_manifests import CRITICAL, GPU, PART, PRIORITIES, VOLCANO, DrawnJob, Manifest, Writer, made
+from strategies.eviction_manifests import (
+    CRITICAL,
+    GPU,
+    PART,
+    PRIORITIES,
+    VOLCANO,
+    DrawnJob,
+    Manifest,
+    Own,
+    Writer,
+    made,
+)
 
 RACK = "rack"
 HARD = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -34,11 +45,11 @@ class Scenario:
         return cluster, config
 
 
-def scenario(seed: int, *, large: bool = False) -> Scenario:
-    """`large`: gangs of up to ten pods on up to nine nodes."""
+def scenario(seed: int, *, large: bool = False, mixed: bool = False) -> Scenario:
+    """`large`: gangs of up to ten pods on up to nine nodes. `mixed`: the pods of a gang differ in more than size."""
     rng = Random(seed)
     config = configuration(rng)
-    return Scenario(seed, _Cluster(rng, config, large).objects(), config)
+    return Scenario(seed, _Cluster(rng, config, large, mixed).objects(), config)
 
 
 def _plugins(config: Manifest) -> dict[str, Manifest]:
@@ -46,8 +57,9 @@ def _plugins(config: Manifest) -> dict[str, Manifest]:
 
 
 class _Cluster:
-    def __init__(self, rng: Random, config: Manifest, large: bool) -> None:
+    def __init__(self, rng: Random, config: Manifest, large: bool, mixed: bool) -> None:
         self.large = large
+        self.mixed = mixed
         self.gpus = rng.random() < 0.2
         self.rng = rng
         self.config = config
@@ -229,6 +241,8 @@ class _Cluster:
         self._priorities(job)
         self._members(job, kind)
         self._rules(job, claimer=claimer)
+        if self.mixed and claimer and not job.owner and count > 1:
+            self._mix(job)
         return job
 
     def _priorities(self, job: DrawnJob) -> None:
@@ -244,6 +258,19 @@ class _Cluster:
             job.classes = [CRITICAL]
         if rng.random() < 0.06:
             job.notes["volcano.sh/preemptable"] = "false"
+
+    def _mix(self, job: DrawnJob) -> None:
+        """Gives the pods different priorities, GPUs, host ports and zones."""
+        rng = self.rng
+        if rng.random() < 0.5:
+            job.classes = [rng.choice(list(PRIORITIES)) for _ in job.sizes]
+        ports, zones = rng.random() < 0.3, rng.random() < 0.25
+        for _ in job.sizes:
+            gpus = rng.choice([0, 1, 2]) if self.gpus else 0
+            zone = rng.choice(["", "", "a", "b"]) if zones else ""
+            own = Own(gpus, [8080] if ports and rng.random() < 0.5 else job.ports, {"zone": zone} if zone else {})
+            job.own.append(own)
+        job.group.pop("minResources", None)
 
     def _members(self, job: DrawnJob, kind: str) -> None:
         count = len(job.sizes)

@@ -24,6 +24,15 @@ def made(version: str, kind: str, name: str, namespace: str = "", **parts: Any) 
 
 
 @dataclass
+class Own:
+    """What one pod of a job has for itself."""
+
+    gpus: int
+    ports: list[int]
+    selector: dict[str, str]
+
+
+@dataclass
 class DrawnJob:
     """A job to be written: its pods' sizes, and what they share."""
 
@@ -39,6 +48,7 @@ class DrawnJob:
     parts: list[str] = field(default_factory=list)
     spec: Manifest = field(default_factory=dict)  # shared by the pods
     ports: list[int] = field(default_factory=list)
+    own: list[Own] = field(default_factory=list)  # of each pod; nothing: all are alike
     notes: dict[str, str] = field(default_factory=dict)
     namespace: str = "d"
     group: Manifest = field(default_factory=dict)  # more of the PodGroup's spec
@@ -80,14 +90,17 @@ class Writer:
     def _template(self, job: DrawnJob, i: int) -> Manifest:
         cpu, memory = job.sizes[i]
         asked = {"cpu": str(cpu), **({"memory": f"{memory}Gi"} if memory else {})}
-        gpus = {GPU: str(job.gpus)} if job.gpus else {}
+        own = job.own[i] if job.own else Own(job.gpus, job.ports, {})
+        gpus = {GPU: str(own.gpus)} if own.gpus else {}
         resources = {"requests": {**asked, **gpus}, **({"limits": gpus} if gpus else {})}
         container: Manifest = {"name": "c", "image": "i", "resources": resources}
-        if job.ports:
-            container["ports"] = [{"containerPort": port, "hostPort": port} for port in job.ports]
+        if own.ports:
+            container["ports"] = [{"containerPort": port, "hostPort": port} for port in own.ports]
         name = job.classes[i]
         priority = {"priorityClassName": name, "priority": PRIORITIES.get(name, 2_000_001_000)}
         spec = {"schedulerName": "volcano", **priority, "containers": [container], **job.spec}
+        if own.selector:
+            spec["nodeSelector"] = {**spec.get("nodeSelector", {}), **own.selector}
         labels = {"app": job.name, **({PART: job.parts[i]} if job.parts else {})}
         notes = {**job.notes, **({ROLE: job.roles[i]} if job.roles else {})}
         return {"metadata": {"labels": labels, "annotations": notes}, "spec": spec}

@@ -18,6 +18,7 @@ from muster.actions.placement_search import PlacementSearch, usable_nodes
 from muster.engine.core.hooks import NodeSet
 from muster.engine.core.jobs import Task
 from muster.engine.core.nodes import MoveKind
+from muster.engine.core.resources import asked
 from muster.engine.core.session import Session
 from muster.engine.core.statement import Statement
 from muster.engine.evictions.claim import RECLAIM, request_of
@@ -44,15 +45,19 @@ class ClaimSearch:
         if len(evicting.claim.tasks) > PODS:
             return False
         usable = usable_nodes(self.session, tasks, self.within)
-        if len(usable) > NODES:
+        if not 0 < len(usable) <= NODES:
             return False
         self.nodes = usable.tolist()
         if self._victims() > VICTIMS:
             return False
         job, count = evicting.claim.job, len(evicting.claim.tasks)
         for chosen in selections(self.session, job, tasks, count) if gang else [list(tasks[:1])]:
-            if evicting.claim.rule == RECLAIM and not self.session.deserves(evicting.claim.queue, request_of(chosen)):
-                continue
+            if evicting.claim.rule == RECLAIM:
+                request = dict(asked(request_of(chosen)))
+                # What the queues keep depends on the claimed resources.
+                same = request.keys() == evicting.claim.request.keys()
+                if not same or not self.session.deserves(evicting.claim.queue, request):
+                    continue
             self._seen.clear()
             if self._place(chosen, 0, 0):
                 evicting.reprieve(self.statement)

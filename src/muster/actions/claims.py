@@ -197,11 +197,13 @@ class Claims:
             if resort and self.rule != RECLAIM and not takeable_promises(session, self.units, claim):
                 continue  # without promises to take it is the first attempt again
             pool = self.pool(claim)
-            if not pool.levels or not given_enough(session, self.units, claim, pool):
+            # The bounds are those of the first pods; others of the job may take their place.
+            bounded = len(order) == len(claim.tasks) or (root is None and not mixed(session, order))
+            if not pool.levels or (bounded and not given_enough(session, self.units, claim, pool)):
                 continue
             sets = self._sets(job, order, pool) if limits.nodes is None else [limits.nodes]
             for node_set in sets:
-                if not enough_at_most(session, claim.tasks, pool, node_set):
+                if bounded and not enough_at_most(session, claim.tasks, pool, node_set):
                     continue
                 for search in (False, True):
                     evicting = EvictingPlacement(session, self.units, pool, claim)
@@ -285,8 +287,10 @@ class Claims:
         placed = evicting.placed(statement)
         if not placed or not session.pipelined(job) or not evicting.settle_quota(statement):
             return False
-        if self.rule == RECLAIM and any(placed[n] > evicting.claim.request.get(n, 0) for n in placed):
-            return False  # the pods are of other sub-groups than those that the queue admitted
+        request = evicting.claim.request
+        more = any(amount > request.get(name, 0) for name, amount in placed.items())
+        if self.rule == RECLAIM and (more or not request.keys() <= placed.keys()):
+            return False  # other pods than those that the queue admitted, or that the other queues gave for
         evicting.reprieve(statement)
         return True
 

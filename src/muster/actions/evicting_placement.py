@@ -20,7 +20,8 @@ from muster.engine.core.nodes import MoveKind
 from muster.engine.core.resources import add, asked
 from muster.engine.core.session import Session
 from muster.engine.core.statement import Move, Statement, perform, revert
-from muster.engine.evictions.claim import Claim, Unit, Units
+from muster.engine.core.subgroups import sub_group_tree
+from muster.engine.evictions.claim import RECLAIM, Claim, Unit, Units
 
 Make = Callable[[], Unit | None]  # makes a unit with its current pods
 _ONE_FOR_ONE = [(MoveKind.EVICT, 1), (MoveKind.PIPELINE, 1)]
@@ -269,8 +270,8 @@ class EvictingPlacement:
             if (of := self._unit_of.get(id(move))) is not None:
                 moves.setdefault(id(of), []).append(move)
         for unit in sorted(taken, key=lambda u: (-u.priority, -len(u.tasks), -u.whole, u.created, u.tasks[0].key)):
-            if not unit.whole and wholes[id(unit.job)]:
-                continue  # a single pod would leave the job below its minimum
+            if not unit.whole and wholes[id(unit.job)] and (self.claim.rule == RECLAIM or _below_minimum(unit)):
+                continue  # a queue may give a job beyond its share only as a whole
             mine = moves[id(unit)]
             if placed and self._lacks(mine):
                 continue
@@ -325,7 +326,7 @@ class EvictingPlacement:
         future_idle, rows = self.nodes.future_idle, self.nodes.axis.rows
         if any((future_idle[rows[name]][at] < 0).any() for name in self._asked):
             return False
-        return not any(self.moving(task) for task in self.claim.tasks) or self._accepted()
+        return not any(self.moving(move.task) for move in self._promised) or self._accepted()
 
     def _lacks(self, evictions: Sequence[Move]) -> bool:
         """Returns whether a node would lack capacity for what was placed on it, without one of these evictions."""
@@ -385,3 +386,9 @@ class EvictingPlacement:
 def _helps(unit: Unit, lacking: Sequence[str]) -> bool:
     """Returns whether the unit frees a lacking resource; if none is lacking, a filter refuses and any unit may help."""
     return not lacking or any(task.shape.amounts.get(name, 0) > 0 for name in lacking for task in unit.tasks)
+
+
+def _below_minimum(unit: Unit) -> bool:
+    """Returns whether the job, of which the other pods are evicted as a whole, would be incomplete with this unit."""
+    job = unit.job
+    return bool(job.roles) or sub_group_tree(job) is not None or job.ready + len(unit.tasks) < job.min_available

@@ -92,7 +92,7 @@ class OptionSearch:
         return options
 
     def _prepare(self, rule: str, claims: Claims, job: Job) -> None:
-        """Makes the widest claim of the action, or records why it makes none."""
+        """Makes the widest claim of the action that has the pod, or records why it makes none."""
         session, queue = self.session, job.queue
         assert queue is not None
         gang = not session.pipelined(job)
@@ -107,16 +107,21 @@ class OptionSearch:
             self._refusals[rule] = f"{rule}: {closed.message()}"
             return
         limits = SearchLimits(pod=self.task, never_victims=session.promises.claimants(job))
+        widest: tuple[Claim, list[Task]] | None = None
         for order in claims.orders(job, tasks, gang):
             claim = claims.claim(job, order, gang, claims.resorts[-1], limits)
             refusal = self._refusal(claims, claim)
-            if not refusal:
-                self._guards[rule] = ProtectedPods(claims, claim)
-                if rule == PREEMPT and not gang:
-                    own = claims.claim(job, order, gang, False, replace(limits, within=True))
-                    self._own = ProtectedPods(claims, own)
-                return
-            self._refusals.setdefault(rule, f"{rule}: {refusal}")
+            if refusal:
+                self._refusals.setdefault(rule, f"{rule}: {refusal}")
+            elif widest is None or (self.task in order and _wider(claim, widest[0])):
+                widest = claim, order
+        if widest is None:
+            return
+        claim, order = widest
+        self._guards[rule] = ProtectedPods(claims, claim)
+        if rule == PREEMPT and not gang:
+            own = claims.claim(job, order, gang, False, replace(limits, within=True))
+            self._own = ProtectedPods(claims, own)
 
     def _refusal(self, claims: Claims, claim: Claim) -> str:
         """Returns why the claimer's queue does not let it make this claim; "" if it does."""
@@ -278,3 +283,8 @@ class OptionSearch:
         why = self._refusals.get(rule, f"the configuration has no {rule}")
         code = "same-queue" if rule == PREEMPT else "other-queue"
         return Veto("", Reason(code, f"it is in queue {job.queue_name}; {why}"))
+
+
+def _wider(claim: Claim, other: Claim) -> bool:
+    """Returns whether the claim may evict pods of higher priority, for as many pods."""
+    return claim.pod_priority > other.pod_priority and len(claim.tasks) == len(other.tasks)
