@@ -13,6 +13,7 @@ from builders.queued_jobs import made
 from muster.config.types import Config
 from muster.cycle.scheduler import Scheduler
 from muster.engine.core.hooks import Effect
+from muster.engine.core.jobs import Job, Status
 from muster.engine.core.plan import Plan
 from muster.engine.core.reading import PREEMPTABLE
 from muster.engine.core.state import State
@@ -48,7 +49,7 @@ def picture(state: State) -> dict[str, Any]:
         },
         "jobs": {
             k: (j.created, j.queue_name, j.queue.name if j.queue else None, j.priority, j.min_available, j.roles,
-                j.min_resources, j.phase, sorted(j.tasks), j.count, j.best_effort_pending, some(j.allocated),
+                j.min_resources, phase_of(state, j), sorted(j.tasks), j.count, j.best_effort_pending, some(j.allocated),
                 some(j.total))
             for k, j in state.jobs.items()
         },
@@ -65,6 +66,12 @@ def picture(state: State) -> dict[str, Any]:
         ),
         "set aside": {k: (r.code, r.message()) for k, r in state.set_aside.items()},
     }  # fmt: skip
+
+
+def phase_of(state: State, job: Job) -> str:
+    """The phase. Where no object keeps it, "Running" stays until a cycle finds it untrue; a fresh state has none."""
+    waiting = job.count[Status.PENDING] + job.count[Status.RELEASING] == len(job.tasks)
+    return "waiting" if waiting and job.key not in state.objects["PodGroup"] else job.phase
 
 
 def some(amounts: dict[str, int]) -> dict[str, int]:
