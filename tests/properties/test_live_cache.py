@@ -184,6 +184,7 @@ class World:
         assert self.cache.assumed == {}
         assert {k: _read(t) for k, t in mine.tasks.items()} == {k: _read(t) for k, t in theirs.tasks.items()}
         assert mine.nodes.names == theirs.nodes.names
+        assert mine.nodes.releasing.tolist() == theirs.nodes.releasing.tolist()
         for row, name in ((mine.nodes.axis.rows[r], r) for r in ("cpu", "pods")):
             there = theirs.nodes.axis.rows[name]
             assert mine.nodes.rows[row].tolist() == theirs.nodes.rows[there].tolist(), name

@@ -24,7 +24,7 @@ def agree(cluster: Cluster, config: Config) -> None:
     assert [eviction.pod for eviction in plan.evictions] == evictions
 
 
-@given(clusters(plain=True), configurations(KNOWN, actions=PLACING, simple=True))
+@given(clusters(plain=True), configurations(KNOWN, actions=PLACING, simple=True, compatibility="volcano"))
 @examples(200)
 def test_allocate_and_backfill_are_the_plain_reading(cluster: Cluster, config: Config) -> None:
     agree(cluster, config)

@@ -15,7 +15,7 @@ from strategies.configurations import configurations
 from strategies.profiles import examples
 
 PLACING = (("allocate",), ("enqueue", "allocate", "backfill"))
-NOT_READ = ("topology-on-pod", "nodegroup-on-pod")  # such a pod is placed, without what it requests
+NOT_READ = ("topology-on-pod", "nodegroup-on-pod", "no-plugin")  # such a pod is placed, without what it requests
 OF_GANGS = ("over-nodes", "over-cluster", "topology-too-large", "nodegroup-too-large")
 
 

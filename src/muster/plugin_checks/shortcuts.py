@@ -109,7 +109,7 @@ def without_shortcuts() -> Iterator[None]:
     with (
         patch.object(Placement, "__init__", uncached),
         patch.object(Placement, "place", alone),
-        patch.object(Placement, "_future_differs", lambda self: True),
+        patch.object(Placement, "_releasing", lambda self, within: True),
         patch.object(LookAhead, "valid", lambda self, *of: False),
         patch.object(allocate, "run_of", lambda session, tasks, at, most: [tasks[at]]),
         patch.object(allocate, "serve_round", lambda *of: False),

@@ -45,7 +45,7 @@ class MoveKind(IntEnum):
     WITHDRAW = 3  # an earlier promise is withdrawn
 
 
-_PIPELINE = MoveKind.PIPELINE
+_PIPELINE, _EVICT = MoveKind.PIPELINE, MoveKind.EVICT
 # What a move adds to idle, future idle, used and load: so many times the request.
 _SIGNS = {MoveKind.ALLOCATE: (-1, -1, 1, 1), MoveKind.PIPELINE: (0, -1, 0, 1), MoveKind.EVICT: (0, 1, 0, -1)}
 
@@ -125,6 +125,7 @@ class Nodes:
         self.on: list[dict[str, Task]] = [{} for _ in self.objects]
         self.log: list[int] = []
         self.pipelined = 0  # tasks pipelined in this cycle
+        self.releasing = np.zeros(len(self.objects), np.int64)  # per node: tasks that are terminating or evicted
         self.totals: tuple[tuple[int, int], dict[str, int]] | None = None  # kept by `resources.total_of`
         self.version = 0  # grows when a node object changes; static answers are void then
         # per node: grows when the node or its pods change outside a cycle
@@ -287,6 +288,8 @@ class Nodes:
         delta = self.delta(shape, kind)
         if kind is _PIPELINE:
             self.pipelined += sign * len(nodes)
+        elif kind is _EVICT:
+            np.add.at(self.releasing, nodes, sign)
         self._add(delta, nodes, sign)
 
     def observe(self, tasks: Iterable[Task], sign: int) -> None:
@@ -310,6 +313,7 @@ class Nodes:
                 size = self.axis.size
                 delta = delta.copy()
                 delta[size : 2 * size] = 0  # its resources are already being released
+                np.add.at(self.releasing, nodes, sign)
             self.changes[self._add(delta, nodes, sign)] += 1
 
     def touch(self, node: int) -> None:

@@ -125,7 +125,7 @@ class Placement:
             return self._place_nominated(statement, tasks, within)
         turns = self.session.turns
         done = self._take(statement, tasks, within, _ALLOCATE, turns)
-        if done < len(tasks) and (self._future_differs() if within is None else self._differs_in(within.index)):
+        if done < len(tasks) and self._releasing(within):
             done += self._take(statement, tasks[done:], within, MoveKind.PIPELINE, turns)
         return done
 
@@ -179,14 +179,13 @@ class Placement:
             done += 1
         return done
 
-    def _future_differs(self) -> bool:
-        now, later = np.split(self.nodes.free, 2)
-        return bool((later > now).any())
+    def _releasing(self, within: NodeSet | None) -> bool:
+        """Returns whether pods terminate there. Otherwise a pod that cannot be allocated cannot be pipelined.
 
-    def _differs_in(self, index: Index) -> bool:
-        """The same of a set, at the cost of the set."""
-        now, later = np.split(self.nodes.free[:, index], 2)
-        return bool((later > now).any())
+        What is free is not enough to ask: ports and the number of pods count terminating pods, too.
+        """
+        releasing = self.nodes.releasing
+        return bool((releasing if within is None else releasing[within.index]).any())
 
     def choose(
         self, answers: Answers, count: int, within: NodeSet | None, kind: MoveKind, upcoming: Upcoming | None = None

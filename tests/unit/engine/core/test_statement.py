@@ -32,6 +32,7 @@ def picture(state: State) -> dict[str, Any]:
     return {
         "rows": state.nodes.rows.tobytes(),
         "promised": state.nodes.pipelined,
+        "releasing": state.nodes.releasing.tolist(),
         "tasks": {key: (found.status, found.node) for key, found in state.tasks.items()},
         "jobs": {
             key: (list(found.count), found.ready, _positive(found.allocated)) for key, found in state.jobs.items()
