@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import copy
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,6 +42,7 @@ class VictimPool:
         self._names_all = opinions.names_all
         self.tasks: list[Task] = []
         self._complete: dict[str, list[Task]] = {}  # jobs of which every pod that has a node may be evicted
+        self._in_order: dict[str, list[Task]] = {}  # those of `_complete` that were asked for, by name
         self._some: set[str] = set()  # the candidates of other jobs
         # Pods only leave while the pool is in use.
         self._nodes_of: dict[tuple[Shape, int], list[int]] = {}  # shape and priority → the nodes of such candidates
@@ -179,7 +181,10 @@ class VictimPool:
         """
         if job.count[Status.ALLOCATED] or job.count[Status.PIPELINED] or self._within:
             return None
-        tasks = tuple(task for task in self._complete.get(job.key, ()) if task.status != Status.RELEASING)
+        in_order = self._in_order.get(job.key)
+        if in_order is None:
+            in_order = self._in_order[job.key] = sorted(self._complete.get(job.key, ()), key=attrgetter("key"))
+        tasks = tuple(task for task in in_order if task.status != Status.RELEASING)
         if not tasks:
             return None
         return Unit(tasks, True, max([task.priority for task in tasks]), min([task.created for task in tasks]))
@@ -240,11 +245,11 @@ def takeable_promises(session: Session, units: Units, claim: Claim) -> dict[int,
     found: dict[int, list[Unit]] = {}
     if claim.rule != PREEMPT or claim.within or not claim.last_resort:
         return found
-    for key, pods in session.promises.kept.items():
+    for key, pods in sorted(session.promises.kept.items()):
         if key in session.promises.made:
             continue  # a cycle does not withdraw what it has promised itself
         job = session.jobs[key]
-        tasks = tuple(job.tasks[pod] for pod in pods if job.tasks[pod].status == Status.PIPELINED)
+        tasks = tuple(job.tasks[pod] for pod in sorted(pods) if job.tasks[pod].status == Status.PIPELINED)
         if job.queue is not claim.queue or job is claim.job or not tasks or units.priority(job) >= claim.priority:
             continue
         priority = max(task.priority for task in tasks)

@@ -170,3 +170,11 @@ def test_by_volcano_compared_by_node_the_victims_of_least_priority_go() -> None:
         job("boss", 9, waiting=1, cpu=2), nodes=2,
     )  # fmt: skip
     assert evicted(run(state, configurations=by_node, **VOLCANO)) == ["one-0"]
+
+
+def test_the_pods_of_a_whole_job_are_evicted_in_the_order_of_their_names_whatever_the_order_of_the_input() -> None:
+    low, high = job("low", 1, running=3, least=3), job("high", 9, waiting=1)
+    for pods in (low, low[::-1]):
+        session = run(cluster(*pods, *high, cpu=3))
+        gone = [move.task.name for move in session.committed if move.kind == MoveKind.EVICT]
+        assert gone == ["low-0", "low-1", "low-2"]
