@@ -36,8 +36,8 @@ def plugins_of(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def at_most(amount: float, limit: float, *, generous: bool) -> bool:
-    """Exact where the limit is a whole number."""
-    if float(limit).is_integer():
+    """Exact where both are whole numbers; what is divided by weight is as exact as its arithmetic."""
+    if float(limit).is_integer() and float(amount).is_integer():
         return amount <= limit
     return amount <= limit + (MARGIN if generous else -MARGIN)
 

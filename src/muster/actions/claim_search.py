@@ -154,8 +154,6 @@ class ClaimSearch:
         evicting = self.evicting
         if evicting.settle_quota(self.statement):
             return True
-        if evicting.claim.rule != "preempt":
-            return False
-        for _ in self._subsets(evicting.everything(), 0, lambda: not evicting.overflow(), evicting.claim.tasks[0]):
+        for _ in self._subsets(evicting.relieving(), 0, lambda: not evicting.overflow(), evicting.claim.tasks[0]):
             return True
         return False

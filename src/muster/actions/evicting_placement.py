@@ -7,7 +7,7 @@ placed. Evictions are moves of the same statement, so that every filter, account
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -291,27 +291,34 @@ class EvictingPlacement:
 
     def overflow(self) -> list[str]:
         """Returns the claim's resources in which the queue exceeds its limit, or its prior usage if that is more."""
-        over: set[str] = set()
+        return sorted({name for _, name in self._exceeded()})
+
+    def _exceeded(self) -> Iterator[tuple[Mapping[str, int], str]]:
         for (used, limit), before in zip(self.session.usage(self.claim.queue), self._before, strict=True):
             for name in self.claim.resources:
                 if used.get(name, 0) > max(limit.get(name, 0), before.get(name, 0)):
-                    over.add(name)
-        return sorted(over)
+                    yield used, name
 
     def settle_quota(self, statement: Statement) -> bool:
-        """Evicts further units of the queue where it would exceed its limit; returns False if that is not enough."""
+        """Evicts further units until the queue is within its limits; returns False if that is not enough."""
         if not self.overflow():
             return True
-        if self.claim.rule != "preempt":
-            return False
-        return self._cover(statement, self.everything(), lambda: not self.overflow(), self.overflow) is not None
+        return self._cover(statement, self.relieving(), lambda: not self.overflow(), self.overflow) is not None
 
-    def everything(self) -> list[Make]:
-        """Returns every unit of the pool by preference: single pods, then whole jobs."""
-        tasks = sorted(self.pool.tasks, key=lambda t: t.key, reverse=True)
-        singles = sorted((self.units.single(t) for t in tasks), key=lambda u: u.cost)
+    def relieving(self) -> list[Make]:
+        """Returns the units of the queues that count for a limit which the claim exceeds."""
+        full, own = [used for used, _ in self._exceeded()], self.claim.queue
+        owners = {t.job.queue for t in self.pool.tasks if t.job is not None and t.job.queue is not None} - {own}
+        counting = {q.name for q in owners if any(used is one for used, _ in self.session.usage(q) for one in full)}
+        return self.everything({own.name, *counting})
+
+    def everything(self, queues: Container[str] | None = None) -> list[Make]:
+        """Returns every unit of the pool, or of these queues, by preference: single pods, then whole jobs."""
+        pairs = [(t, t.job) for t in self.pool.tasks if t.job is not None]
+        tasks = sorted((t for t, job in pairs if queues is None or job.queue_name in queues), key=lambda t: t.key)
+        singles = sorted((self.units.single(t) for t in reversed(tasks)), key=lambda u: u.cost)
         makes: list[Make] = [lambda u=unit: u for unit in singles]  # type: ignore[misc]
-        jobs = {t.job.key: t.job for t in self.pool.tasks if t.job is not None}
+        jobs = {t.job.key: t.job for t in tasks if t.job is not None}
         wholes = [(whole.cost, key) for key, job in jobs.items() if (whole := self.pool.whole(job))]
         makes += [lambda j=jobs[key]: self.pool.whole(j) for _, key in sorted(wholes)]  # type: ignore[misc]
         return makes
@@ -320,8 +327,7 @@ class EvictingPlacement:
         """Returns whether the nodes and the queue still have the capacity for what was placed."""
         if self.overflow():
             return False
-        at = sorted(self._used)
-        if not at:
+        if not (at := sorted(self._used)):
             return True
         future_idle, rows = self.nodes.future_idle, self.nodes.axis.rows
         if any((future_idle[rows[name]][at] < 0).any() for name in self._asked):

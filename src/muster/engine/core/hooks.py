@@ -271,7 +271,10 @@ class QueueQuota(Hook):
         """Returns why it admits none: the inequality with its numbers."""
 
     def usage(self, queue: Queue) -> Sequence[tuple[Mapping[str, int], Mapping[str, float]]]:
-        """Returns (usage, limit) of the queue and of every ancestor that limits it, as of now."""
+        """Returns (usage, limit) of the queue and of every ancestor that limits it, as of now.
+
+        All queues below an ancestor return the same mapping as its usage.
+        """
         return ()
 
     def closed(self, queue: Queue) -> Reason | None:
