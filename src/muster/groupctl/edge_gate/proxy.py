@@ -20,7 +20,7 @@ from muster.groupctl.edge_gate.targets import JSON, RequestedPods, Route, is_set
 from muster.groupctl.edge_gate.tunnels import check_upgrade, tunnel
 from muster.groupctl.edge_gate.upstream import HOP_BY_HOP, METADATA_LIST, Upstream
 from muster.groupctl.edge_gate.visibility import PodVisibility
-from muster.groupctl.edge_gate.watch_filter import WatchFilter
+from muster.groupctl.edge_gate.watch_filter import WatchFilter, number
 from muster.model.core import Pod
 from muster.model.kinds import decode_json
 from muster.store import errors
@@ -242,7 +242,7 @@ class Proxy:
                     strip_objects=strip_objects,
                 )
                 if not from_beginning:
-                    await self._resume(filter_, target)
+                    await self._resume(filter_, target, since)
                 with self._metrics.watches.track_inprogress():
                     try:
                         await self._reevaluate(exchange, filter_, target, missed)
@@ -306,23 +306,24 @@ class Proxy:
             if mark:
                 await exchange.write(mark)
 
-    async def _resume(self, filter_: WatchFilter, target: RequestedPods) -> None:
-        """Reconstructs which pods a client that resumes a watch does not see, as far as that can be known."""
+    async def _resume(self, filter_: WatchFilter, target: RequestedPods, since: str) -> None:
+        """Reconstructs which pods a client that knows the version `since` does not see, as far as that can be known."""
         changes = self._changes
         first_epoch, incomplete = changes.epoch, bool(changes.open_epochs)
         filter_.known_version = changes.latest_sent
-        filter_.held_back = await self._held_back_pods(target)
+        filter_.held_back = set(held := await self._held_back_pods(target))
+        filter_.changed = {key for key, version in held.items() if number(version) > number(since)}
         filter_.evaluated_epoch = changes.epoch
         if incomplete or filter_.evaluated_epoch != first_epoch:
             filter_.maybe_seen = set(filter_.held_back)
 
-    async def _held_back_pods(self, target: RequestedPods) -> set[str]:
-        """Returns the requested pods that are held now."""
-        found: set[str] = set()
+    async def _held_back_pods(self, target: RequestedPods) -> dict[str, str]:
+        """Returns the requested pods that are held now, with their versions."""
+        found: dict[str, str] = {}
 
         async def keep(pod: Pod, text: bytes | None) -> bool:
             if await self._visibility.hold_reason(pod, text) is not None:
-                found.add(f"{pod.metadata.namespace}/{pod.metadata.name}")
+                found[f"{pod.metadata.namespace}/{pod.metadata.name}"] = pod.metadata.resource_version
             return False
 
         filter_ = ListFilter(keep, lambda version: None)

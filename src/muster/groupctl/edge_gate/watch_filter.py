@@ -55,6 +55,7 @@ class WatchFilter:
         rows."""
         self.held_back: set[str] = set()
         self.maybe_seen: set[str] = set()  # held pods that the client may have seen
+        self.changed: set[str] = set()  # held pods that changed after `since`: the client may know an earlier state
         self.evaluated_epoch = -1  # the epoch at which `held_back` was computed; −1: it starts empty
         self.known_version = -1  # the highest version that the client may have seen in an earlier watch
         self._known: set[str] = set()  # pods whose state at the client is known, because this watch sent an event
@@ -84,16 +85,17 @@ class WatchFilter:
         if event.type == DELETED:
             unseen = key in self.held_back and key not in self.maybe_seen
             self.held_back.discard(key)
-            self.maybe_seen.discard(key)
+            self._settle(key)
             return b"" if unseen else self._event_line(event.type, text)
         if not await self._is_visible(pod, text):
             # The client never saw a new pod that is held, unless it watches again from an earlier version.
-            seen = event.type == MODIFIED or _number(version) <= self.known_version
-            gone = seen and (key not in self.held_back or key in self.maybe_seen)
+            seen = event.type == MODIFIED or number(version) <= self.known_version
+            existed = event.type == MODIFIED and key in self.changed
+            gone = seen and (key not in self.held_back or key in self.maybe_seen or existed)
             self.held_back.add(key)
-            self.maybe_seen.discard(key)
+            self._settle(key)
             return self._event_line(DELETED, text) if gone else b""
-        self.maybe_seen.discard(key)
+        self._settle(key)
         if key in self.held_back:
             self.held_back.discard(key)
             return self._event_line(ADDED, text)
@@ -121,7 +123,7 @@ class WatchFilter:
         sent = await self._is_visible(pod, text)
         if not unknown and sent == (change.key not in self.held_back):
             return b""
-        if _number(version) > _number(self._last_version):
+        if number(version) > number(self._last_version):
             # A later event of this pod will follow. If the client got this version now, it would assume that it has
             # seen everything up to it. The later event is sent as for a pod that was hidden (or visible) until then.
             if not sent:
@@ -130,7 +132,7 @@ class WatchFilter:
                 self.held_back.add(change.key)
                 self.maybe_seen.add(change.key)
             return b""
-        self.maybe_seen.discard(change.key)
+        self._settle(change.key)
         self._known.add(change.key)
         if sent:
             self.held_back.discard(change.key)
@@ -149,6 +151,11 @@ class WatchFilter:
         elif self._type_meta["kind"] == "Pod":
             empty |= {"spec": {"containers": None}, "status": {}}
         return _encode_event(BOOKMARK, msgspec.json.encode(empty))
+
+    def _settle(self, key: str) -> None:
+        """What the client sees of the pod is known from now on."""
+        self.maybe_seen.discard(key)
+        self.changed.discard(key)
 
     async def _is_visible(self, pod: Pod, text: bytes) -> bool:
         return await self._keep(pod, text if self._type_meta["kind"] == "Pod" and pod.kind == "Pod" else None)
@@ -208,7 +215,8 @@ def _version(text: bytes) -> str:
     return _table.decode(text).metadata.resource_version
 
 
-def _number(version: str) -> int:
+def number(version: str) -> int:
+    """Returns a resourceVersion as a number; 0 if there is none."""
     return int(version) if version.isdecimal() else 0
 
 

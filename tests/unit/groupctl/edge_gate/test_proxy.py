@@ -213,6 +213,27 @@ def test_a_release_is_reported_in_the_middle_of_a_watch_and_a_bookmark_follows()
     story(play)
 
 
+def test_a_pod_that_is_held_since_the_clients_list_is_deleted_for_it() -> None:
+    async def play(api: FaultyApi, gate: Gate) -> None:
+        gate.put(*waiting())
+        events = [{"type": "MODIFIED", "object": owned_pod(name, version=at)} for name, at in (("a", 12), ("old", 13))]
+        api.plan("WATCH", PODS, watching(*events, {"type": "ADDED", "object": owned_pod("new", version=14)}))
+        # As they are when the watch begins: the client listed at version 10.
+        now = [owned_pod(name, version=at) for name, at in (("a", 12), ("old", 9), ("new", 14))]
+        api.plan("GET", PODS, reply(pods(*now)))
+        async with gate.ask("GET", f"{PODS}?watch=1&resourceVersion=10") as answer:
+            event = json.loads(await answer.content.readline())
+            assert (event["type"], event["object"]["metadata"]["name"]) == ("DELETED", "a")
+            await until(lambda: gate.changes.latest_sent == 14)
+            gate.put(*free())
+            gate.changes.add([LogEntry("default/new", epoch=gate.changes.start_epoch())], "15")
+            api.plan("GET", PODS, reply(pods(owned_pod("new", version=14))))
+            event = json.loads(await answer.content.readline())
+            assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "new")
+
+    story(play)
+
+
 def test_a_watch_from_before_the_log_is_expired() -> None:
     async def play(api: FaultyApi, gate: Gate) -> None:
         gate.changes.start_at(100)

@@ -205,3 +205,23 @@ def test_a_pod_that_went_before_its_hold_was_reported_is_deleted_for_a_client_th
     world.filter.held_back.add("d/a")
     assert world.look("a", epoch=3) is None
     assert world.event("DELETED", "a", 26) == ("DELETED", "a")
+
+
+def test_a_pod_that_its_own_change_held_between_the_list_and_the_watch_is_deleted() -> None:
+    """It had no node in the client's list; its node, whose group wants another edition, came before the watch."""
+    world = World(since="20")
+    world.held.add("a")
+    world.filter.held_back, world.filter.changed = {"d/a"}, {"d/a"}
+    assert world.event("MODIFIED", "a", 21) == ("DELETED", "a")
+    assert world.event("MODIFIED", "a", 22) is None
+    assert world.event("DELETED", "a", 23) is None
+
+
+def test_a_pod_that_was_created_and_held_between_the_list_and_the_watch_stays_unknown() -> None:
+    world = World(since="20")
+    world.changes.record_sent("30")
+    world.filter.known_version = 30
+    world.held.add("a")
+    world.filter.held_back, world.filter.changed = {"d/a"}, {"d/a"}
+    assert world.event("ADDED", "a", 21) is None
+    assert world.event("MODIFIED", "a", 22) is None
