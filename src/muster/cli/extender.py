@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import threading
 from typing import TYPE_CHECKING
 
 import click
@@ -90,11 +89,12 @@ def _embedded(
         server = ExtenderServer(at, scheduling, tls, settings.max_request_bytes)
     except OSError as fault:
         raise BadInput(f"muster: cannot listen on {at[0]}:{at[1]}: {fault.strerror} (choose another)") from None
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    stops = {signal.SIGTERM, signal.SIGINT}
+    # Before the threads start, which inherit it: a signal that one of them took would not wake this one.
+    signal.pthread_sigmask(signal.SIG_BLOCK, stops)
     server.start()
     scheme = "http" if tls is None else "https"
     click.echo(f"extender listens on {scheme}://{at[0]}:{server.port}", err=True)
-    stop.wait()
+    signal.sigwait(stops)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, stops)  # another one ends it at once
     server.stop()

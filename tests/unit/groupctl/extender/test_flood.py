@@ -35,6 +35,10 @@ def serving(tmp_path: Path) -> Iterator[tuple[int, int]]:
         assert found is not None
         yield process.pid, int(found[1])
         process.terminate()
+        try:
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
 
 
 def test_the_limit_is_that_of_the_manifests() -> None:
